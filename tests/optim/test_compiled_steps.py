@@ -175,9 +175,3 @@ def test_the_average_has_the_bits_of_its_reference(dtype):
     expected.add(mixed)
     found.add(mixed)
     np.testing.assert_array_equal(found.value, expected.value)
-
-
-def test_only_the_backend_numba_has_passes():
-    assert PASSES is not None
-    assert vector_passes("numpy") is None
-    assert vector_passes("cupy") is None

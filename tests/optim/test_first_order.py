@@ -1,5 +1,6 @@
 """What every first-order optimizer promises: exact resume, failures that change nothing, threads, a device, blocks."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,12 @@ MAKERS = {
 GRADIENTS = np.random.default_rng(0).standard_normal((COUNT, N)) * np.geomspace(0.2, 5, N)
 START = np.linspace(-1, 1, N)
 Maker = Callable[..., Any]
+
+
+def test_the_defaults_are_those_of_their_authors():
+    found = [dataclasses.astuple(options()) for options in (SGDOptions, AdamOptions, SOAPOptions, MuonOptions)]
+    assert found[:2] == [(0.9, False, 0.0), (0.9, 0.999, 1e-8, 0.0)]
+    assert found[2:] == [(0.95, 0.95, 0.95, 10, 1e-8, 0.0), (0.9, 0.95, 1e-8, 0.0, 0.95)]
 
 
 @pytest.fixture(params=MAKERS)
@@ -205,17 +212,13 @@ def test_wrong_arguments_of_a_step_are_refused(make):
 
 
 @pytest.mark.parametrize("kind", [SOAP, Muon])
-@pytest.mark.parametrize(
-    ("blocks", "words"),
-    [
-        (None, "blocks is None: give a sequence of MatrixBlock"),
-        ([(0, 2, 3)], "blocks is a list: give a sequence of MatrixBlock"),
-        (BLOCKS[::-1], "start of a block is 29: give a whole number, 47 or more"),
-        ((BLOCKS[0], MatrixBlock(23, 2, 2)), "start of a block is 23: give a whole number, 24 or more"),
-        ((MatrixBlock(0, 0, 2),), "rows of a block is 0"),
-        ((MatrixBlock(0, 2, -1),), "columns of a block is -1"),
-    ],
-)
+@pytest.mark.parametrize(("blocks", "words"), [
+    (None, "blocks is None: give a sequence of MatrixBlock"),
+    ([(0, 2, 3)], "blocks is a list: give a sequence of MatrixBlock"),
+    (BLOCKS[::-1], "start of a block is 29: give a whole number, 47 or more"),
+    ((BLOCKS[0], MatrixBlock(23, 2, 2)), "start of a block is 23: give a whole number, 24 or more"),
+    ((MatrixBlock(0, 0, 2),), "rows of a block is 0"), ((MatrixBlock(0, 2, -1),), "columns of a block is -1"),
+])  # fmt: skip
 def test_wrong_blocks_are_refused(kind, blocks, words):
     with pytest.raises(InputError, match=words) as caught:
         kind(blocks)

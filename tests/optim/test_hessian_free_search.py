@@ -187,22 +187,13 @@ def test_going_on_after_a_load_gives_the_same_bits(kind, dtype):
     state = going_on.state_dict()
     resumed = HessianFree(Damping(kind), options)
     resumed.load_state_dict(state)
+    for vector in (state["cg_solution"], state["before"]):  # the state is a copy
+        if vector is not None:
+            vector[:] = 7.0
     for _ in range(4):
         first, second = going_on.update(theta, objective), resumed.update(theta, objective)
         assert same(first, second)
         theta = first.theta
-
-
-def test_the_state_is_flat_and_holds_only_plain_values_and_vectors():
-    optimizer = HessianFree()
-    optimizer.update(np.zeros(40), wavy())
-    state = optimizer.state_dict()
-    assert set(state) == {
-        "kind", "mu", "lambda_", "failures", "updates", "ended", "cg_solution", "before", "before_loss"
-    }  # fmt: skip
-    assert all(value is None or isinstance(value, (str, float, int, np.ndarray)) for value in state.values())
-    state["cg_solution"][:] = 0.0
-    assert solution_of(optimizer).any()
 
 
 def test_a_state_that_does_not_fit_is_refused_and_changes_nothing():

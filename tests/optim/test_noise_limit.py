@@ -65,10 +65,9 @@ def test_a_warm_start_is_judged_by_the_residual_there():
     assert updated(optimizer).cg_stop is CGStop.NOISE
 
 
-@pytest.mark.parametrize(
-    ("limit", "weight", "preconditioner"),
-    [(None, WEIGHT, "diagonal"), (1e-9, None, "diagonal"), (1e-9, WEIGHT, "none")],
-)
+@pytest.mark.parametrize(("limit", "weight", "preconditioner"), [
+    (None, WEIGHT, "diagonal"), (1e-9, None, "diagonal"), (1e-9, WEIGHT, "none"),
+])  # fmt: skip
 def test_no_limit_without_a_number_of_symbols_or_a_preconditioner(limit, weight, preconditioner):
     optimizer = hfrnn.HessianFree(DAMPING, options(limit, preconditioner=preconditioner))
     assert updated(optimizer, weight).cg_iterations > 1
@@ -84,7 +83,6 @@ def test_the_noise_is_the_mean_for_gradients_of_random_sign(kind, exponent):
     found, theta = hfrnn.Objective(net, batch), net.init(seed=0)
     own = options(0.5, preconditioner=kind, preconditioner_parts=7, preconditioner_exponent=exponent)
     made = make_preconditioner(theta, found, DAMPING, own, None)
-    assert made.apply is not None
     mean, out = 0.0, np.empty_like(theta)
     for g in found.per_sequence_gradients(theta):
         made.apply(g, out)

@@ -1,7 +1,6 @@
 """How updates fail and end, rho on a batch of its own, mu and lambda adapted apart, and preconditioners by option."""
 
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -152,17 +151,11 @@ def test_a_separate_loss_that_is_not_finite_is_an_error():
 # mu and lambda together or apart
 
 
-@pytest.mark.parametrize(
-    ("adapt", "rules", "expected"),
-    [
-        ("both", (), (0.3, 0.6)),
-        ("mu", (), (0.3, 0.4)),
-        ("lambda", (), (0.2, 0.6)),
-        ("none", (), (0.2, 0.4)),
-        ("both", (LevenbergMarquardt(grow=2.0),), (0.4, 0.8)),
-        ("both", (LevenbergMarquardt(grow=2.0), LevenbergMarquardt(grow=5.0)), (0.4, 2.0)),
-    ],
-)
+@pytest.mark.parametrize(("adapt", "rules", "expected"), [
+    ("both", (), (0.3, 0.6)), ("mu", (), (0.3, 0.4)), ("lambda", (), (0.2, 0.6)), ("none", (), (0.2, 0.4)),
+    ("both", (LevenbergMarquardt(grow=2.0),), (0.4, 0.8)),
+    ("both", (LevenbergMarquardt(grow=2.0), LevenbergMarquardt(grow=5.0)), (0.4, 2.0)),
+])  # fmt: skip
 def test_the_adapted_strengths_grow_after_a_failure_each_by_its_rule(adapt, rules, expected):
     damping = Damping("structural+tikhonov", 0.2, 0.4, adapt=adapt)
     optimizer = HessianFree(damping, HessianFreeOptions(mu_growth=None), *rules)
@@ -248,16 +241,3 @@ def test_a_recomputed_residual_is_reported_with_its_drift():
     assert 0.0 < update.residual_drift < 1e-3
     assert update.products == update.cg_iterations + update.cg_iterations // 5
     assert 0.0 < update.residual_norm < update.gradient_norm
-
-
-def test_the_parts_of_an_update_take_no_longer_than_the_update():
-    def slowly(theta, f):
-        time.sleep(0.005)
-        return f
-
-    begin = time.perf_counter()
-    seconds = HessianFree(DAMPED).update(ZERO, wavy(bend=slowly)).seconds
-    total = time.perf_counter() - begin
-    assert seconds["search"] >= 0.005
-    assert sum(seconds[part] for part in ("gradient", "preconditioner", "cg", "search")) <= total
-    assert seconds["products"] <= seconds["cg"]

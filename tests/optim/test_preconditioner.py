@@ -34,7 +34,6 @@ def test_the_kronecker_preconditioner_does_not_move_fixed_entries(age):
         made = make_preconditioner(theta, objective, Damping("tikhonov"), options, None)
         if age == "kept":
             made = make_preconditioner(theta, objective, Damping("tikhonov"), options, made.kronecker)
-        assert made.apply is not None
         answers.append(np.full(12, np.nan))
         made.apply(r, answers[-1])
     free, bound = answers

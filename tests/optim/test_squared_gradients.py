@@ -64,21 +64,6 @@ def test_a_sequence_without_weight_adds_nothing():
     np.testing.assert_allclose(silent, (whole - alone) / (batch.B - 1), rtol=1e-10, atol=1e-14)
 
 
-def test_squared_gradients_leave_the_objective_as_it_was():
-    case = cases("carried")[0]
-    net, batch = case.net(), case.data()
-    theta = vectors(net, batch)[0]
-    f = hfrnn.Objective(net, batch)
-    before, states = f.loss_and_gradient(theta), f.final_state()
-    copy = theta.copy()
-    f.squared_gradients(theta)
-    np.testing.assert_array_equal(theta, copy)
-    np.testing.assert_array_equal(f.loss_and_gradient(theta)[1], before[1])
-    for one, two in zip(states, f.final_state(), strict=True):
-        for name in one:
-            np.testing.assert_array_equal(one[name], two[name])
-
-
 @pytest.mark.parametrize("case", one_in(5, cases("softmax", "chain")), ids=lambda case: case.id)
 def test_squared_gradients_on_a_device_have_the_bits_of_the_host(case):
     fake, batch = FakeBackend(), case.data()

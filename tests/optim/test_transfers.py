@@ -7,7 +7,7 @@ from support.fake_device import FakeArray, FakeBackend, transfers
 from support.linear_systems import EXACT, spd
 
 import hfrnn
-from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.errors import NonFiniteError
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.cg import CGStop, conjugate_gradient, diagonal_preconditioner
 from hfrnn.optim.first_order import SGD, Adam
@@ -126,12 +126,6 @@ def test_a_product_that_is_not_finite_ends_a_run_on_a_device_at_the_last_good_it
     assert device.q == pytest.approx(host.q, rel=1e-12)
 
 
-def test_a_preconditioner_that_is_not_positive_is_refused_on_a_device():
-    b = on(fake, np.ones(N))
-    with pytest.raises(InputError, match=r"r\.z = -24 in iteration 0"):
-        conjugate_gradient(lambda v, out: None, b, preconditioner=lambda r, out: out.__setitem__(slice(None), -r))
-
-
 # ---------------------------------------------------------------------- Hessian-free updates
 
 FIXED = {"none": 7, "diagonal": 8, "kronecker": 11}
@@ -139,16 +133,11 @@ FIXED = {"none": 7, "diagonal": 8, "kronecker": 11}
 operator, 2 for the start of CG, 1 for the line search; 1 for a diagonal, 4 for Kronecker factors."""
 
 
-@pytest.mark.parametrize(
-    ("kind", "damping"),
-    [
-        ("none", "line-search"),
-        ("diagonal", "tikhonov"),
-        ("kronecker", "structural"),
-        pytest.param("none", "structural", marks=pytest.mark.slow),
-        pytest.param("kronecker", "line-search", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("kind", "damping"), [
+    ("none", "line-search"), ("diagonal", "tikhonov"), ("kronecker", "structural"),
+    pytest.param("none", "structural", marks=pytest.mark.slow),
+    pytest.param("kronecker", "line-search", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_an_update_waits_once_an_iteration_and_once_a_trial_loss(kind, damping):
     options = hfrnn.HessianFreeOptions(
         preconditioner=kind, preconditioner_shift=0.1 if kind != "none" else None, cg_iterations=8, residual_every=4
@@ -217,13 +206,6 @@ def test_a_lazy_step_that_is_not_finite_stops_all_later_ones_until_the_check(opt
     for name, value in straight.state_dict().items():
         if isinstance(value, FakeArray):
             np.testing.assert_array_equal(optimizer.state_dict()[name]._host, value._host)
-
-
-def test_a_step_waits_for_its_own_check(optimizer):
-    theta, wrong = after(optimizer, GRADIENTS[:2]), GRADIENTS[0] * np.inf
-    with pytest.raises(NonFiniteError, match="The gradient is not finite"):
-        optimizer.step(theta, fake.asarray(wrong), 0.1)
-    assert optimizer.steps == 2
 
 
 @pytest.mark.parametrize("good", [0, 1])

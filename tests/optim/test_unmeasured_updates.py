@@ -1,6 +1,7 @@
 """Updates that are not measured (H12), and the return to the parameters before a bad step (H13)."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,10 +17,7 @@ DIAGONAL = np.linspace(0.5, 3.0, n)
 
 
 class Counted:
-    """The function floor + sum d*x^2/2 + x^4/4, which counts its losses.
-
-    Gradient number `breaks` has the loss `broken`.
-    """
+    """The function floor + sum d*x^2/2 + x^4/4, which counts its losses; gradient `breaks` has the loss `broken`."""
 
     floor = 100.0  # so that no quadratic promises a quarter of it
 
@@ -39,11 +37,8 @@ class Counted:
         return f, DIAGONAL * theta + theta**3
 
     def gauss_newton(self, theta, structural=0.0, tikhonov=0.0, metric="hidden"):
-        class G:
-            def apply(self, v, out):
-                out[:] = (DIAGONAL + 3 * theta**2 + structural + tikhonov) * v
-
-        return G()
+        matrix = DIAGONAL + 3 * theta**2 + structural + tikhonov
+        return SimpleNamespace(apply=lambda v, out: np.multiply(matrix, v, out=out))
 
 
 def make(every=4, **more):
@@ -53,6 +48,14 @@ def make(every=4, **more):
 
 def start():
     return np.cos(np.arange(n)) * 2
+
+
+def after(updates, f, **options):
+    """An optimizer that measures one update in 50, and the parameters after some updates."""
+    optimizer, theta = make(50, **options), start()
+    for _ in range(updates):
+        theta = optimizer.update(theta, f).theta
+    return optimizer, theta
 
 
 def test_only_one_update_in_so_many_evaluates_losses_after_the_first_ones():
@@ -69,9 +72,8 @@ def test_only_one_update_in_so_many_evaluates_losses_after_the_first_ones():
 
 
 def test_an_unmeasured_update_takes_the_last_iterate_and_keeps_the_damping():
-    optimizer, f, theta = make(50), Counted(), start()
-    for _ in range(ALWAYS):
-        theta = optimizer.update(theta, f).theta
+    f = Counted()
+    optimizer, theta = after(ALWAYS, f)
     strength = optimizer.damping.lambda_
     matrix = DIAGONAL + 3 * theta**2 + strength
     b = -(DIAGONAL * theta + theta**3)  # two iterations of CG in its plain form
@@ -99,9 +101,7 @@ def test_line_search_damping_measures_every_update():
 @pytest.mark.parametrize("broken", [math.nan, math.inf, 1e6])
 def test_a_loss_that_rises_after_a_step_restores_the_parameters_before_it(broken, updates):
     f = Counted(updates + 2, broken)
-    optimizer, theta = make(50), start()
-    for _ in range(updates):
-        theta = optimizer.update(theta, f).theta
+    optimizer, theta = after(updates, f)
     stepped = optimizer.update(theta, f)
     assert stepped.success
     assert math.isnan(stepped.rho) == (updates == ALWAYS)
@@ -123,10 +123,9 @@ def test_a_loss_that_rises_after_a_step_restores_the_parameters_before_it(broken
 ])  # fmt: skip
 def test_a_rise_from_batch_to_batch_is_checked_on_the_same_batch(rise, before, losses, failed, monkeypatch):
     f = Counted(ALWAYS + 2)
-    optimizer, theta = make(50), start()
-    for _ in range(ALWAYS + 1):
-        last = optimizer.update(theta, f)
-        theta = last.theta
+    optimizer, theta = after(ALWAYS, f)
+    last = optimizer.update(theta, f)
+    theta = last.theta
     f.broken, counted = rise * last.loss_before, f.losses
     own, seen = f.loss, []
 
@@ -166,20 +165,14 @@ def test_a_loss_that_is_not_finite_is_an_error_where_there_is_no_earlier_point()
 
 def test_too_many_returns_end_the_optimization():
     f = Counted(ALWAYS + 2)
-    optimizer, theta = make(50, max_failures=1), start()
-    for _ in range(ALWAYS + 1):
-        theta = optimizer.update(theta, f).theta
+    optimizer, theta = after(ALWAYS + 1, f, max_failures=1)
     assert optimizer.update(theta, f).ended is End.NO_PROGRESS
 
 
 def test_the_state_resumes_to_the_same_bits_after_an_unmeasured_step():
     f = Counted(ALWAYS + 2)
-    optimizer, theta = make(50), start()
-    for _ in range(ALWAYS + 1):
-        theta = optimizer.update(theta, f).theta
+    optimizer, theta = after(ALWAYS + 1, f)
     state = optimizer.state_dict()
-    assert isinstance(state["before"], np.ndarray)
-    assert state["updates"] == ALWAYS + 1
     other, g = make(50), Counted(1)
     other.load_state_dict(state)
     found, expected = other.update(theta, g), optimizer.update(theta, f)

@@ -66,9 +66,3 @@ def test_the_padding_and_what_is_not_scored_make_no_column_vary(tmp_path):
         "constant  input 1 (counted from 0) and target 0 (counted from 0) in the training part: check the data"
     ]
     assert constant(file(tmp_path, y=np.ones((12, 9), dtype=int))) == []  # classes
-
-
-def test_many_constant_columns_are_named_in_part(tmp_path):
-    assert constant(file(tmp_path, x=np.zeros((12, 9, 30)))) == [
-        "constant  inputs 0, 1, 2, 3, 4, 5, 6, 7, 22 more (counted from 0) in the training part: check the data"
-    ]

@@ -16,7 +16,7 @@ from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
 from hfrnn.sources.open import open_source
-from hfrnn.training.trainer import Trainer, train
+from hfrnn.training.trainer import train
 
 OPTIONS = {"arch": "rnn", "hidden": 4, "updates": 2, "backend": "numpy", "dtype": "float64"}
 RNG = np.random.default_rng(5)
@@ -44,17 +44,13 @@ def csv(folder):
 # ---------------------------------------------------------------------- training
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "arrays"),
-    [
-        ("hf", {"mask": MASK}),
-        pytest.param("hf", {"y": MASK[:, :, 0]}, marks=pytest.mark.slow),
-        ("adam", {"y": MASK, "lengths": np.arange(12) % 9 + 1}),
-        ("sgd", {"y": MASK[:, :, 0]}),
-        pytest.param("soap", {"mask": MASK}, marks=pytest.mark.slow),
-        pytest.param("muon", {"y": MASK[:, :, 0]}, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("optimizer", "arrays"), [
+    ("hf", {"mask": MASK}),
+    pytest.param("hf", {"y": MASK[:, :, 0]}, marks=pytest.mark.slow),
+    ("adam", {"y": MASK, "lengths": np.arange(12) % 9 + 1}), ("sgd", {"y": MASK[:, :, 0]}),
+    pytest.param("soap", {"mask": MASK}, marks=pytest.mark.slow),
+    pytest.param("muon", {"y": MASK[:, :, 0]}, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_every_optimizer_lowers_the_loss_and_resumes_to_the_same_bits(tmp_path, optimizer, arrays):
     options = {"data": file(tmp_path, **arrays), "optimizer": optimizer, "updates": 12}
     options |= {} if optimizer == "hf" else {"streams": 5, "log_interval": 2}
@@ -84,20 +80,10 @@ def test_small_weights_train_as_large_ones(tmp_path):
     assert small == pytest.approx(large, rel=1e-12)
 
 
-@pytest.mark.parametrize("optimizer", ["hf", "adam"])
-def test_the_plan_counts_the_weights_of_outputs(tmp_path, optimizer):
-    def expected(mask):
-        config = TrainConfig(data=str(file(tmp_path, mask=mask)), optimizer=optimizer, **OPTIONS).resolved()
-        return Trainer(config).method.expected_bytes
-
-    assert expected(MASK) > expected(MASK[:, :, 0])
-
-
 def test_the_share_of_wrong_classes_counts_scored_steps_only(tmp_path):
     classes = RNG.integers(0, 3, size=(12, 9))
     source = open_source(TrainConfig(data=str(file(tmp_path, y=classes, mask=MASK[:, :, 0])), arch="rnn").resolved())
     assert source.counts_errors
-    assert source.validation is not None
     right = np.eye(3)[classes[-1:].T]  # (T, 1, 3)
     assert source.errors(right) == 0
     mask = MASK[-1, :, 0]
@@ -124,7 +110,6 @@ def test_arrays_need_a_share_to_train_on(tmp_path):
 def test_a_table_trains_in_units_of_its_deviation(tmp_path):
     run(tmp_path, data=csv(tmp_path), **TABLE)
     scaling = RunFolder(tmp_path / "run").scaling()
-    assert scaling is not None
     source = open_source(TrainConfig(data=str(csv(tmp_path)), **TABLE).resolved())
     expected = Scaling.measure(source.data.data.train)
     np.testing.assert_array_equal(scaling.input_mean, expected.input_mean)
@@ -134,10 +119,9 @@ def test_a_table_trains_in_units_of_its_deviation(tmp_path):
     np.testing.assert_allclose(inputs.std(axis=(0, 1)), 1, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "scaled"),
-    [({}, (False, False)), ({"standardize": True}, (True, True)), ({"y": MASK, "standardize": True}, (True, False))],
-)
+@pytest.mark.parametrize(("options", "scaled"), [
+    ({}, (False, False)), ({"standardize": True}, (True, True)), ({"y": MASK, "standardize": True}, (True, False)),
+])  # fmt: skip
 def test_arrays_are_scaled_only_if_that_is_asked_for(tmp_path, options, scaled):
     y = options.pop("y", Y)
     run(tmp_path, data=file(tmp_path, y=y), **options)
@@ -259,26 +243,23 @@ def test_drawn_batches_validate_on_what_is_given(tmp_path):
     assert train(resume=result.folder, batches=draw, valid=valid, updates=updates).summary["updates"] == updates
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"batches": 3}, "batches is 3: give a function"),
-        ({"batches": lambda rng: None}, "batches is None: return a dict of arrays"),
-        ({"batches": lambda rng: {"x": X}}, "batches has no array y"),
-        ({"batches": lambda rng: {"x": X, "y": Y, "valid_x": X}}, "batches has valid_x"),
-        ({"batches": lambda rng: hfrnn.Batch(X)}, "batches has no targets"),
-        ({"batches": draw, "data": {"x": X}}, "both data and batches were given"),
-        ({"data": (X, Y)}, "data is a tuple: give a dict with the arrays x and y, or the name of a file"),
-        ({"batches": draw, "valid": "valid.npz"}, "valid is 'valid.npz': with batches give a dict"),
-        ({"batches": draw, "valid": {"x": X[:, :, :1], "y": Y}}, "validation has"),
-        ({"batches": draw, "fractions": (0.5, 0.5, 0)}, "fractions= was given"),
-        ({"data": {"x": X, "y": Y}, "valid": {"x": X, "y": Y}}, "name the arrays of data valid_x"),
-        ({"data": {"x": X, "y": Y}, "stride": 3}, "stride= was given, and window= was not"),
-        ({"data": {"x": X, "y": Y}, "optimizer": "online"}, "learns from a text"),
-        ({"text": "a.csv"}, "a.csv is a table, not a text: give it as data=, with inputs= and targets="),
-        ({"data": "arrays"}, "in the memory of a Python program"),
-    ],
-)
+@pytest.mark.parametrize(("given", "words"), [
+    ({"batches": 3}, "batches is 3: give a function"),
+    ({"batches": lambda rng: None}, "batches is None: return a dict of arrays"),
+    ({"batches": lambda rng: {"x": X}}, "batches has no array y"),
+    ({"batches": lambda rng: {"x": X, "y": Y, "valid_x": X}}, "batches has valid_x"),
+    ({"batches": lambda rng: hfrnn.Batch(X)}, "batches has no targets"),
+    ({"batches": draw, "data": {"x": X}}, "both data and batches were given"),
+    ({"data": (X, Y)}, "data is a tuple: give a dict with the arrays x and y, or the name of a file"),
+    ({"batches": draw, "valid": "valid.npz"}, "valid is 'valid.npz': with batches give a dict"),
+    ({"batches": draw, "valid": {"x": X[:, :, :1], "y": Y}}, "validation has"),
+    ({"batches": draw, "fractions": (0.5, 0.5, 0)}, "fractions= was given"),
+    ({"data": {"x": X, "y": Y}, "valid": {"x": X, "y": Y}}, "name the arrays of data valid_x"),
+    ({"data": {"x": X, "y": Y}, "stride": 3}, "stride= was given, and window= was not"),
+    ({"data": {"x": X, "y": Y}, "optimizer": "online"}, "learns from a text"),
+    ({"text": "a.csv"}, "a.csv is a table, not a text: give it as data=, with inputs= and targets="),
+    ({"data": "arrays"}, "in the memory of a Python program"),
+])  # fmt: skip
 def test_wrong_data_in_python_are_refused(tmp_path, given, words):
     with pytest.raises(InputError, match=words):
         run(tmp_path, **given)
@@ -305,14 +286,8 @@ def test_the_screen_says_what_is_trained_on(tmp_path):
     flags = ["--arch", "rnn", "--hidden", "4", "--updates", "1", "--backend", "numpy", "--out", tmp_path / "run"]
     columns = ["--inputs", "u,v", "--targets", "y", "--window", "10"]
     found = call("train", "--data", csv(tmp_path), *columns, *flags).stdout
-    for line in (
-        "data      r.csv: 14 sequences of 10 steps to train on, 1 to validate",
-        "          2 inputs (u, v), 1 output (y)",
-        "loss      squared: the targets are real numbers",
-        "scaling   inputs and targets in units of their deviation in the training part",
-        "loss per time step",
-    ):
-        assert line in found, found
+    assert "data      r.csv: 14 sequences of 10 steps to train on, 1 to validate" in found
+    assert "scaling   inputs and targets in units of their deviation in the training part" in found
     assert "loss" in call("evaluate", tmp_path / "run").stdout
 
 
@@ -332,7 +307,7 @@ def test_the_files_of_arrays_are_inputs_that_no_command_writes_to(tmp_path):
 def test_values_that_are_large_or_far_from_0_and_not_scaled_are_noticed(tmp_path):
     def hints(**changes):
         config = TrainConfig(data=str(file(tmp_path, **changes)), arch="rnn").resolved()
-        return [hint for line in open_source(config).lines() if "consider standardize=True" in (hint := str(line))]
+        return [line for line in map(str, open_source(config).lines()) if "consider standardize=True" in line]
 
     near = {"x": X / 9, "y": X / 9}
     assert hints()

@@ -36,7 +36,6 @@ def test_it_is_the_mean_with_the_weights_of_its_formula(count, decay, seed, dtyp
         average.add(vector)
         vector += 1  # the average keeps none of them
         vector[:] = before
-    assert average.value is not None
     assert (average.count, average.value.dtype) == (count, vectors.dtype)
     np.testing.assert_allclose(average.value, averaged(vectors, decay), rtol=1e-4, atol=1e-5 if dtype == "f4" else 1e-9)
 
@@ -68,10 +67,8 @@ def loss_of(run, theta):
     """The validation loss of a run's network with some parameters."""
     trainer = Trainer.resumed(run, {"updates": 9})
     try:
-        assert trainer.validation is not None
         return trainer.validation.loss(theta)
     finally:
-        assert trainer.folder is not None
         trainer.folder.lock.release()
 
 

@@ -48,7 +48,6 @@ def test_every_optimizer_respects_constraints_in_every_update(tmp_path, name, gi
     watch = Watch()
     result = run(tmp_path, callbacks=(watch,), **{**OPTIMIZERS[name], **given})
     constraints = watch.trainer.method.constraints
-    assert constraints is not None
     absent, signed = constraints.absent, constraints.signs != 0
     assert absent.sum() == 64 - round(0.3 * 64) + (2 * result.net.n_out if given is DALE else 0)
     assert signed.any() == (given is DALE)
@@ -71,7 +70,6 @@ def test_max_norm_bounds_the_weights_into_each_unit_and_not_their_variables(tmp_
     watch = Watch()
     run(tmp_path, callbacks=(watch,), optimizer="muon", updates=30, max_norm=0.3, **DALE)
     net, constraints = watch.trainer.net, watch.trainer.method.constraints
-    assert constraints is not None
     theta = watch.thetas[-1]
     views = net.views(constraints.weights(theta))
     norms = np.sqrt((views["layer0.W_x"] ** 2).sum(0) + (views["layer0.W_h"] ** 2).sum(0))
@@ -153,17 +151,14 @@ def test_averaged_weights_that_the_constraints_forbid_are_refused(tmp_path):
         hfrnn.load(folder)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"density": 0.5, "connectivity": "c.npz"}, "density= is 0.5, and connectivity= is c.npz: give one of them"),
-        ({"connectivity": "wrong.npz"}, "connectivity= is .*wrong.npz: masks has an array for 'layer0.W_hh'"),
-        ({"excitatory_output": True}, "excitatory_output=True was given, and excitatory= was not"),
-        ({"excitatory": 0.5, "activation": "tanh"}, "Dale's law needs hidden units that are never negative"),
-        ({"density": 0.0}, "density= is 0: give a number above 0, at most 1"),
-        ({"density": 0.5, "optimizer": "online", "arch": "lstm-krause"}, "density= was given, and optimizer= is "),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"density": 0.5, "connectivity": "c.npz"}, "density= is 0.5, and connectivity= is c.npz: give one of them"),
+    ({"connectivity": "wrong.npz"}, "connectivity= is .*wrong.npz: masks has an array for 'layer0.W_hh'"),
+    ({"excitatory_output": True}, "excitatory_output=True was given, and excitatory= was not"),
+    ({"excitatory": 0.5, "activation": "tanh"}, "Dale's law needs hidden units that are never negative"),
+    ({"density": 0.0}, "density= is 0: give a number above 0, at most 1"),
+    ({"density": 0.5, "optimizer": "online", "arch": "lstm-krause"}, "density= was given, and optimizer= is "),
+])  # fmt: skip
 def test_options_that_do_not_fit_are_refused_and_nothing_is_written(tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     np.savez("wrong.npz", **{"layer0.W_hh": np.ones(1)})

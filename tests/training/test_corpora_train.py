@@ -36,12 +36,3 @@ def test_a_corpus_trains_samples_and_is_scored(corpus, tmp_path):
     part = run_text(hfrnn.runs.folder.RunFolder(run), "valid")[:3000]
     found = hfrnn.evaluate(*hfrnn.load(run), part, unknown="skip")
     assert found.bits_per_symbol == pytest.approx(lines[1]["valid_bits"], abs=0.5)
-
-
-@pytest.mark.corpus
-def test_a_corpus_file_given_as_a_text_trains_too(tmp_path):
-    path = DATA / FIRST["tinyshakespeare"]
-    if not path.is_file():
-        pytest.skip("tinyshakespeare is not under HFRNN_DATA")
-    result = hfrnn.train(text=path, hidden=8, sequence_length=20, updates=1, gradient_symbols=2000, out=tmp_path / "r")
-    assert result.summary["last"]["valid_bits"] < 7

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from support.tiny_runs import metrics, text_file, tiny_train
+from support.tiny_runs import OPTIONS, callback, metrics, text_file, tiny_train
 
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
@@ -12,7 +12,7 @@ from hfrnn.optim.hessian_free import HessianFree
 from hfrnn.runs.config import TrainConfig
 from hfrnn.sources.open import open_source
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
-from hfrnn.training.trainer import Callback, train
+from hfrnn.training.trainer import train
 
 
 def test_gradient_batches_grow_up_to_the_largest_and_curvature_keeps_its_symbols(tmp_path):
@@ -25,16 +25,11 @@ def test_gradient_batches_grow_up_to_the_largest_and_curvature_keeps_its_symbols
     assert [after - before for before, after in pairwise([0, *totals])] == [50, 100, 200, 400, 400]
 
 
-@pytest.mark.parametrize(
-    ("options", "first"),
-    [
-        ({}, 5_000),
-        ({"preset": "published"}, 10_000),
-        ({"gradient_symbols": 0}, 0),
-        ({"gradient_symbols": 0, "first_gradient_symbols": 300}, 300),
-        ({"first_gradient_symbols": 0}, 0),
-    ],
-)
+@pytest.mark.parametrize(("options", "first"), [
+    ({}, 5_000), ({"preset": "published"}, 10_000), ({"gradient_symbols": 0}, 0),
+    ({"gradient_symbols": 0, "first_gradient_symbols": 300}, 300),
+    ({"first_gradient_symbols": 0}, 0),
+])  # fmt: skip
 def test_batches_grow_by_default_unless_they_hold_the_whole_training_part(options, first):
     assert TrainConfig(**options).resolved().first_gradient_symbols == first
 
@@ -59,14 +54,8 @@ def test_the_objectives_of_an_update_are_of_the_sizes_asked_for(tmp_path, monkey
 
 
 def test_a_separate_batch_shares_no_sequence_with_that_of_the_gradient(tmp_path):
-    config = TrainConfig(
-        text=str(text_file(tmp_path)),
-        hidden=(3,),
-        sequence_length=10,
-        gradient_symbols=900,
-        rho_objective="separate",
-        backend="numpy",
-    ).resolved()
+    options = {**OPTIONS, "gradient_symbols": 900, "rho_objective": "separate"}
+    config = TrainConfig(text=str(text_file(tmp_path)), **options).resolved()
     source = open_source(config)
     method = HessianFreeMethod(config, source, Network(**config.network_arguments(source.network)))
     sampler = method.sequences.sampler
@@ -99,25 +88,14 @@ def test_a_preconditioned_run_computes_its_diagonal_and_takes_other_steps(tmp_pa
 
 
 def test_the_gradients_of_the_preconditioner_fit_a_quarter_of_the_memory(tmp_path):
-    class Parts(Callback):
-        def on_start(self, trainer):
-            self.found = trainer.method.parts
-            self.bytes = trainer.method.expected_bytes
-            self.vector = 4 * trainer.net.n_parameters
-
-    for memory, few in (("4GiB", False), ("2MiB", True)):
-        seen = Parts()
+    for memory, most, few in (("4GiB", 2**32, False), ("2MiB", 2**21, True)):
+        seen = []
         options = {"preconditioner": "kronecker", "preconditioner_parts": 5000, "gradient_symbols": 200}
-        tiny_train(tmp_path, memory, callbacks=[seen], memory=memory, **options)
-        assert (seen.found < 5000) == few
-        assert seen.found * seen.vector <= {"4GiB": 2**32, "2MiB": 2**21}[memory] // 4
-        assert seen.bytes > seen.found * seen.vector
-
-
-def test_true_residuals_are_logged_where_asked_for(tmp_path):
-    assert metrics(tiny_train(tmp_path, "plain").folder)[0]["residual_drift"] is None
-    drift = metrics(tiny_train(tmp_path, "checked", residual_every=2).folder)[0]["residual_drift"]
-    assert 0 <= drift < 1e-3
+        tiny_train(tmp_path, memory, callbacks=[callback(on_start=seen.append)], memory=memory, **options)
+        parts, vector = seen[0].method.parts, 4 * seen[0].net.n_parameters
+        assert (parts < 5000) == few
+        assert parts * vector <= most // 4
+        assert seen[0].method.expected_bytes > parts * vector
 
 
 def test_only_the_strength_asked_for_adapts(tmp_path):
@@ -135,19 +113,12 @@ def test_the_bounds_of_rho_say_when_the_damping_changes(tmp_path, low, high, fac
 
 
 def test_updates_that_fail_in_a_row_end_a_run_and_leave_its_parameters(tmp_path, monkeypatch):
-    found = []
-
-    def worse(self, theta):
-        found.append(theta)
-        return float("inf")
-
-    monkeypatch.setattr(Objective, "loss", worse)
+    monkeypatch.setattr(Objective, "loss", lambda self, theta: float("inf"))
     result = tiny_train(tmp_path, preset="published", max_failures=3, updates=50, fractions=(1.0, 0.0, 0.0))
     lines = metrics(result.folder)
     assert [line["failures"] for line in lines] == [1, 2, 3]
     assert all(line["failed"] == "non_finite" and line["step_norm"] == 0.0 for line in lines)
     assert all(line["train_loss"] == line["loss_before"] for line in lines)
     assert result.summary["stopped"] == "no progress"
-    assert found
     again = train(resume=result.folder, updates=60)
     assert (again.summary["stopped"], again.summary["updates"]) == ("no progress", 3)

@@ -6,12 +6,12 @@ import math
 
 import pytest
 from support.method_runs import MUSIC, ONLINE, TASK, WINDOWS, Losses, run, training_state
-from support.tiny_runs import metrics
+from support.tiny_runs import callback, metrics
 
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.training.methods import method
 from hfrnn.training.methods.method import LEAST_RATE, Pace
-from hfrnn.training.trainer import Callback, train
+from hfrnn.training.trainer import train
 
 pytestmark = pytest.mark.usefixtures("small_music")
 
@@ -19,14 +19,9 @@ COSINE = {"schedule": "cosine", "learning_rate": 0.5, "log_interval": 1, "stream
 EPOCH = WINDOWS * 4 // 20  # updates of an epoch with these streams
 
 
-class Ends(Callback):
-    """Ends a run after an update."""
-
-    def __init__(self, update):
-        self.update = update
-
-    def on_update(self, record):
-        return bool(record["update"] >= self.update)
+def ends(update):
+    """A callback that ends a run after an update."""
+    return callback(on_update=lambda record: bool(record["update"] >= update))
 
 
 def cosine(update, horizon, rate=0.5):
@@ -70,7 +65,7 @@ def test_the_epochs_are_a_horizon(tmp_path, options, streams):
 
 def test_with_minutes_the_horizon_is_measured_once(tmp_path, monkeypatch):
     ticking(monkeypatch)
-    folder = run(tmp_path, **COSINE, minutes=0.5, callbacks=(Ends(35),)).folder  # 30 records of a second
+    folder = run(tmp_path, **COSINE, minutes=0.5, callbacks=(ends(35),)).folder  # 30 records of a second
     assert stored(folder, "horizon") == 30
     assert rates(folder)[:3] == [0.5] * 3
     assert rates(folder)[3:] == pytest.approx([cosine(k, 30) for k in range(3, 35)], rel=1e-12)
@@ -80,7 +75,7 @@ def test_with_minutes_the_horizon_is_measured_once(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("updates", "horizon"), [(12, 12), (1000, 30)])
 def test_minutes_beside_updates_shorten_the_horizon(tmp_path, monkeypatch, updates, horizon):
     ticking(monkeypatch)
-    folder = run(tmp_path, **COSINE, minutes=0.5, updates=updates, callbacks=(Ends(20),)).folder
+    folder = run(tmp_path, **COSINE, minutes=0.5, updates=updates, callbacks=(ends(20),)).folder
     assert stored(folder, "horizon") == horizon
     assert rates(folder)[:3] == pytest.approx([cosine(k, updates) for k in range(3)], rel=1e-12)
     assert rates(folder)[5] == pytest.approx(cosine(5, horizon), rel=1e-12)
@@ -92,18 +87,17 @@ def test_minutes_beside_updates_shorten_the_horizon(tmp_path, monkeypatch, updat
 LIMITS = {"updates": {"updates": 24}, "epochs": {"epochs": 2}, "minutes": {"minutes": 0.4}}
 
 
-@pytest.mark.parametrize(
-    ("limit", "optimizer"),
-    [("updates", "adam"), pytest.param("epochs", "soap", marks=pytest.mark.slow), ("minutes", "muon")],
-)
+@pytest.mark.parametrize(("limit", "optimizer"), [
+    ("updates", "adam"), pytest.param("epochs", "soap", marks=pytest.mark.slow), ("minutes", "muon"),
+])  # fmt: skip
 def test_a_resumed_run_keeps_its_cosine_to_the_same_bits(tmp_path, monkeypatch, limit, optimizer):
     folders = []
     for name, stops in (("whole", (17,)), ("parts", (7, 8, 17))):
         ticking(monkeypatch)
         options = {**COSINE, **LIMITS[limit], "optimizer": optimizer, "warm_up": 10}
-        folder = run(tmp_path, name, **options, callbacks=(Ends(stops[0]),)).folder
+        folder = run(tmp_path, name, **options, callbacks=(ends(stops[0]),)).folder
         for stop in stops[1:]:
-            train(resume=folder, callbacks=(Ends(stop),))
+            train(resume=folder, callbacks=(ends(stop),))
         folders.append(folder)
     assert stored(folders[0], "horizon") == (2 * EPOCH if limit == "epochs" else 24)
     assert training_state(folders[0]) == training_state(folders[1])
@@ -122,11 +116,11 @@ def test_new_updates_or_epochs_change_the_horizon_of_a_resumed_run(tmp_path):
 
 def test_new_minutes_keep_the_horizon_of_a_resumed_run(tmp_path, monkeypatch):
     ticking(monkeypatch)
-    folder = run(tmp_path, **COSINE, updates=10, callbacks=(Ends(5),)).folder
-    train(resume=folder, minutes=0.05, callbacks=(Ends(12),))
+    folder = run(tmp_path, **COSINE, updates=10, callbacks=(ends(5),)).folder
+    train(resume=folder, minutes=0.05, callbacks=(ends(12),))
     assert rates(folder) == pytest.approx([cosine(k, 10) for k in range(12)], rel=1e-12)
-    measured = run(tmp_path, "measured", **COSINE, minutes=0.5, callbacks=(Ends(5),)).folder
-    train(resume=measured, minutes=3.0, callbacks=(Ends(40),))
+    measured = run(tmp_path, "measured", **COSINE, minutes=0.5, callbacks=(ends(5),)).folder
+    train(resume=measured, minutes=3.0, callbacks=(ends(40),))
     assert stored(measured, "horizon") == 30
     train(resume=measured, updates=50)
     assert rates(measured)[40:] == pytest.approx([cosine(k, 50) for k in range(40, 50)], rel=1e-12)
@@ -134,9 +128,9 @@ def test_new_minutes_keep_the_horizon_of_a_resumed_run(tmp_path, monkeypatch):
 
 def test_a_run_that_stops_before_its_horizon_is_measured_measures_it_later(tmp_path, monkeypatch):
     ticking(monkeypatch)
-    folder = run(tmp_path, **COSINE, minutes=0.5, callbacks=(Ends(2),)).folder
+    folder = run(tmp_path, **COSINE, minutes=0.5, callbacks=(ends(2),)).folder
     assert stored(folder, "horizon") is None
-    train(resume=folder, callbacks=(Ends(9),))
+    train(resume=folder, callbacks=(ends(9),))
     assert stored(folder, "horizon") == 32  # 2 updates, and those of 30 seconds more
 
 
@@ -174,20 +168,11 @@ def test_the_rate_rises_over_the_first_updates(tmp_path, optimizer, schedule):
 # ---------------------------------------------------------------------- the default
 
 
-@pytest.mark.parametrize(
-    ("options", "schedule"),
-    [
-        ({"optimizer": "hf", "gradient_symbols": 300}, None),
-        ({"optimizer": "muon"}, "divide"),
-        ({"fractions": (1, 0, 0)}, "constant"),
-        (ONLINE, "constant"),
-        (TASK, "constant"),
-        (MUSIC, "constant"),
-        ({"schedule": "constant"}, "constant"),
-        ({**TASK, "schedule": "halve"}, "halve"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("options", "schedule"), [
+    ({"optimizer": "hf", "gradient_symbols": 300}, None), ({"optimizer": "muon"}, "divide"),
+    ({"fractions": (1, 0, 0)}, "constant"), (ONLINE, "constant"), (TASK, "constant"), (MUSIC, "constant"),
+    ({"schedule": "constant"}, "constant"), ({**TASK, "schedule": "halve"}, "halve"),
+], ids=str)  # fmt: skip
 def test_the_default_schedule_divides_for_texts_with_validation(tmp_path, options, schedule):
     result = run(tmp_path, **options, updates=1)
     assert result.config.schedule == schedule

@@ -5,10 +5,10 @@ import time
 import numpy as np
 import pytest
 from support.method_runs import MUSIC, ONLINE, TASK, TRAINED, WINDOWS, Losses, run, training_state
-from support.tiny_runs import TEXT, metrics
+from support.tiny_runs import TEXT, callback, metrics
 
 import hfrnn
-from hfrnn.training.trainer import Callback, TimeLimit, Trainer, train
+from hfrnn.training.trainer import TimeLimit, Trainer, train
 
 pytestmark = pytest.mark.usefixtures("small_music")
 
@@ -19,20 +19,13 @@ pytestmark = pytest.mark.usefixtures("small_music")
 EPOCH = {"streams": 50, "log_interval": 1000}  # an epoch of four windows is a line
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"schedule": "halve"}, [0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]),
-        ({**ONLINE, "streams": 100, "schedule": "halve"}, [0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]),
-        ({"schedule": "divide"}, [0.5, 0.5, 0.5, 1 / 3, 1 / 3, 2 / 9, 2 / 9]),
-        ({"schedule": "text8"}, [0.5] * 5 + [0.25, 0.125]),
-        (
-            {"schedule": "text8", "constant_epochs": 3, "fractions": (1, 0, 0)},
-            [0.5] * 3 + [0.25, 0.125, 0.0625, 0.03125],
-        ),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("options", "expected"), [
+    ({"schedule": "halve"}, [0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]),
+    ({**ONLINE, "streams": 100, "schedule": "halve"}, [0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]),
+    ({"schedule": "divide"}, [0.5, 0.5, 0.5, 1 / 3, 1 / 3, 2 / 9, 2 / 9]),
+    ({"schedule": "text8"}, [0.5] * 5 + [0.25, 0.125]),
+    ({"schedule": "text8", "constant_epochs": 3, "fractions": (1, 0, 0)}, [0.5] * 3 + [0.25, 0.125, 0.0625, 0.03125]),
+], ids=str)  # fmt: skip
 def test_schedules_change_the_rate_after_epochs(tmp_path, monkeypatch, options, expected):
     """Halving and dividing where validation does not fall, that of text8 whatever it says."""
     watch = () if "fractions" in options else (Losses(monkeypatch, 3.0, 2.0, 2.5, 1.0, float("nan"), 0.5, 0.5),)
@@ -62,20 +55,14 @@ def test_validation_within_an_epoch_moves_no_schedule(tmp_path, monkeypatch):
     assert {line["learning_rate"] for line in lines} == {0.5}
 
 
-@pytest.mark.parametrize(
-    ("options", "updates"),
-    [
-        ({"streams": 20}, (TRAINED - 1) // 20 // 10),
-        pytest.param({"update_every": 5}, (TRAINED - 1) // 4 // 5, marks=pytest.mark.slow),
-        ({**ONLINE, "streams": 100}, (TRAINED - 1) // 100),
-        ({**TASK}, 40 // 6),
-        ({**MUSIC}, 7 // 3),
-        pytest.param({"optimizer": "hf", "gradient_symbols": 500}, (TRAINED - 1) // 500, marks=pytest.mark.slow),
-        ({"optimizer": "hf", "gradient_symbols": 0}, 1),
-        pytest.param({**TASK, "optimizer": "hf", "gradient_symbols": 500}, 40 // 22, marks=pytest.mark.slow),
-    ],
-    ids=["sgd", "windows", "online", "task", "music", "hf", "hf, all", "hf, task"],
-)
+@pytest.mark.parametrize(("options", "updates"), [
+    ({"streams": 20}, (TRAINED - 1) // 20 // 10),
+    pytest.param({"update_every": 5}, (TRAINED - 1) // 4 // 5, marks=pytest.mark.slow),
+    ({**ONLINE, "streams": 100}, (TRAINED - 1) // 100), ({**TASK}, 40 // 6), ({**MUSIC}, 7 // 3),
+    pytest.param({"optimizer": "hf", "gradient_symbols": 500}, (TRAINED - 1) // 500, marks=pytest.mark.slow),
+    ({"optimizer": "hf", "gradient_symbols": 0}, 1),
+    pytest.param({**TASK, "optimizer": "hf", "gradient_symbols": 500}, 40 // 22, marks=pytest.mark.slow),
+], ids=["sgd", "windows", "online", "task", "music", "hf", "hf, all", "hf, task"])  # fmt: skip
 def test_epochs_end_a_run_after_so_many_passes(tmp_path, options, updates):
     result = run(tmp_path, **options, epochs=2)
     assert (result.summary["stopped"], result.summary["updates"]) == ("epochs", 2 * updates)
@@ -176,11 +163,8 @@ def test_the_time_limit_ends_a_run_within_a_line_and_validates(tmp_path, options
 
 
 def test_a_solved_task_ends_a_run(tmp_path, monkeypatch):
-    class Solved(Callback):
-        def on_start(self, trainer):
-            monkeypatch.setattr(trainer.source, "errors", lambda logits: 0.0099)
-
-    result = run(tmp_path, **TASK, updates=30, callbacks=(Solved(),))
+    solved = callback(on_start=lambda trainer: monkeypatch.setattr(trainer.source, "errors", lambda logits: 0.0099))
+    result = run(tmp_path, **TASK, updates=30, callbacks=(solved,))
     assert (result.summary["stopped"], result.summary["updates"]) == ("success", 40 // 6)
     assert result.summary["best"]["valid_errors"] == 0.0099
 

@@ -7,7 +7,7 @@ import pytest
 from support.command_line import call, refused
 from support.imported import imported
 from support.method_runs import run, training_state
-from support.tiny_runs import metrics, text_file
+from support.tiny_runs import callback, metrics, text_file
 
 import hfrnn
 from hfrnn.cli.arguments import flag_of
@@ -15,7 +15,7 @@ from hfrnn.optim.first_order import FirstOrder
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import run_options
-from hfrnn.training.trainer import Callback, Trainer, train
+from hfrnn.training.trainer import Trainer, train
 
 LION = Path(__file__).resolve().parents[2] / "examples" / "lion.py"
 OPTIONS = {"optimizer": "lion", "lion_beta1": 0.8, "weight_decay": 0.1, "streams": 4}
@@ -27,13 +27,6 @@ def lion():
     yield imported(LION)
     if "lion" in OPTIMIZERS.of_users():
         OPTIMIZERS.forget("lion")
-
-
-class Lines(Callback):
-    """Keeps what the method says on the screen."""
-
-    def on_start(self, trainer):
-        self.lines = [str(line) for line in trainer.method.lines()]
 
 
 def test_its_steps_follow_the_equations(lion):
@@ -52,12 +45,13 @@ def test_its_steps_follow_the_equations(lion):
 
 @pytest.mark.usefixtures("lion")
 def test_it_trains_and_resumes_with_the_same_bits(tmp_path):
-    lines = Lines()
-    whole = run(tmp_path, "whole", (lines,), updates=40, **OPTIONS).folder
+    lines = []
+    says = callback(on_start=lambda trainer: lines.extend(map(str, trainer.method.lines())))
+    whole = run(tmp_path, "whole", (says,), updates=40, **OPTIONS).folder
     parts = run(tmp_path, "parts", updates=17, **OPTIONS).folder
     train(resume=parts, updates=40)
     assert training_state(parts) == training_state(whole)
-    assert lines.lines == ["training  lion, learning rate 0.0005 (divide), 4 streams, 10 steps back"]
+    assert lines == ["training  lion, learning rate 0.0005 (divide), 4 streams, 10 steps back"]
     losses = [record["train_loss"] for record in metrics(whole)]
     assert losses[-1] < losses[0]
 

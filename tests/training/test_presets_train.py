@@ -65,13 +65,6 @@ def test_the_training_loss_of_a_record_is_without_the_penalty(tmp_path, options)
     assert metrics(run)[0]["train_loss"] == pytest.approx(math.log(net.n_out), rel=0.2)
 
 
-def test_a_first_order_step_does_not_compute_the_penalty(tmp_path, monkeypatch):
-    calls, penalty = [], hfrnn.Objective._penalty
-    monkeypatch.setattr(hfrnn.Objective, "_penalty", lambda self, at: calls.append(self.net.l2) or penalty(self, at))
-    tiny_train(tmp_path, "run", optimizer="adam", l2=0.3, updates=3)
-    assert set(calls) == {0.0}  # validation has no penalty
-
-
 @pytest.mark.parametrize(
     "options",
     [

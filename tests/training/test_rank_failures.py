@@ -142,12 +142,6 @@ def _fail(folder, rank, update, kind):
     assert "not enough memory" in error if kind == "MemoryError" else f"rank {rank} cannot go on" in error
 
 
-@pytest.mark.parametrize("rank", [0, 2])
-def test_a_killed_rank_ends_all_and_nothing_is_lost(rank, whole, tmp_path):
-    _kill(tmp_path, rank, 3)
-    _resumes_to(whole, tmp_path)
-
-
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_does_not_answer_ends_all_and_is_named(rank, whole, tmp_path):
     _stop(tmp_path, rank, 3)

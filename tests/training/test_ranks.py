@@ -1,15 +1,15 @@
 """Training on several ranks of mpiexec gives the bits of one process, and any number of ranks resumes a run."""
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 from support import rank_runs
-from support.mpi import environment, errors, needs_mpi, run
+from support.mpi import errors, needs_mpi, run
 from support.run_states import assert_same, state
 from support.tiny_runs import TEXT, metrics, text_file
 
+pytestmark = [needs_mpi, pytest.mark.nightly]
 PROGRAM = Path(rank_runs.__file__)
 MAIN = ("hf", "sgd", "adam")
 MORE = ("tikhonov", "kronecker", "soap", "task")
@@ -41,15 +41,11 @@ def _trains_alike(alone, folder, ranks, threads, names):
         assert_same(folder / name, alone / name)
 
 
-@needs_mpi
-@pytest.mark.nightly
 @pytest.mark.parametrize(("ranks", "threads"), [(1, 2), (2, 1), (3, 2), (4, 1)])
 def test_ten_updates_give_the_same_weights_on_any_number_of_ranks_and_threads(ranks, threads, alone, tmp_path):
     _trains_alike(alone, tmp_path, ranks, threads, MAIN)
 
 
-@needs_mpi
-@pytest.mark.nightly
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_everything_else_that_is_summed_has_the_same_bits(ranks, alone, tmp_path):
     _trains_alike(alone, tmp_path, ranks, 1, MORE)
@@ -60,8 +56,6 @@ def _train(ranks, folder, *arguments):
     assert ended.returncode == 0, ended.stderr
 
 
-@needs_mpi
-@pytest.mark.nightly
 @pytest.mark.parametrize("optimizer", MAIN)
 def test_a_run_is_resumed_by_another_number_of_ranks(optimizer, tmp_path):
     text = text_file(tmp_path)
@@ -81,8 +75,6 @@ def test_a_run_is_resumed_by_another_number_of_ranks(optimizer, tmp_path):
     assert trained(parts) == trained(whole)
 
 
-@needs_mpi
-@pytest.mark.nightly
 def test_rank_0_alone_writes_the_screen_and_the_folder(tmp_path):
     text = text_file(tmp_path)
     flags = [flag for flag in FLAGS if flag != "--quiet"]
@@ -94,8 +86,6 @@ def test_rank_0_alone_writes_the_screen_and_the_folder(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "text.txt"]
 
 
-@needs_mpi
-@pytest.mark.nightly
 def test_ranks_without_a_shard_are_told_of(tmp_path):
     text, flags = text_file(tmp_path), [flag for flag in FLAGS if flag not in ("--quiet", "--shards", 6)]
     ended = run(3, "-m", "hfrnn", "train", text, *flags, "--updates", 2, "--out", "run", folder=tmp_path)
@@ -113,8 +103,6 @@ main()
 """
 
 
-@needs_mpi
-@pytest.mark.nightly
 def test_a_data_file_that_differs_between_ranks_is_refused(tmp_path):
     text = text_file(tmp_path)
     text_file(tmp_path, TEXT.replace("fox", "box", 1), "other.txt")
@@ -127,17 +115,11 @@ def test_a_data_file_that_differs_between_ranks_is_refused(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@needs_mpi
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "nothing.txt"], "Error: there is no file "),
-        (["train", "--hidden", "0"], "Error: "),
-        (["train", "--optimizer", "online", "--arch", "lstm-krause"], "Error: --optimizer online works in one process"),
-        (["info"], "Error: hfrnn info works in one process, and 2 ranks were started: start it without mpiexec"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["train", "nothing.txt"], "Error: there is no file "), (["train", "--hidden", "0"], "Error: "),
+    (["train", "--optimizer", "online", "--arch", "lstm-krause"], "Error: --optimizer online works in one process"),
+    (["info"], "Error: hfrnn info works in one process, and 2 ranks were started: start it without mpiexec"),
+])  # fmt: skip
 def test_wrong_input_is_one_sentence_and_exit_code_2(arguments, message, tmp_path):
     ended = run(2, "-m", "hfrnn", *arguments, folder=tmp_path)
     assert ended.returncode == 2
@@ -146,32 +128,6 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(arguments, message, tmp_pat
     assert ended.stdout == ""
 
 
-@pytest.mark.slow
-def test_without_mpi4py_one_sentence_names_the_extra(tmp_path):
-    import subprocess
-
-    (tmp_path / "mpi4py.py").write_text("raise ImportError")
-    text, found = text_file(tmp_path), []
-    for rank in ("0", "1"):
-        more = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": rank}
-        more["PYTHONPATH"] = f"{tmp_path}:{environment()['PYTHONPATH']}"
-        command = [sys.executable, "-m", "hfrnn", "train", str(text), "--out", "run"]
-        found.append(
-            subprocess.run(
-                command, cwd=tmp_path, env=environment(**more), capture_output=True, text=True, timeout=60, check=False
-            )
-        )
-    assert [each.returncode for each in found] == [2, 2]
-    assert found[0].stderr == (
-        "Error: a run on several ranks needs mpi4py and MPI: install the extra mpi (pip install '.[mpi]' in a copy of "
-        "the project)\n"
-    )
-    assert found[1].stderr == found[1].stdout == ""
-    assert not (tmp_path / "run").exists()
-
-
-@needs_mpi
-@pytest.mark.nightly
 def test_a_run_folder_that_differs_between_ranks_is_refused(tmp_path):
     text = text_file(tmp_path)
     _train(1, tmp_path, text, *FLAGS, "--updates", 2, "--out", "run")

@@ -1,7 +1,7 @@
 """What a callback does with its record changes neither the run nor other callbacks."""
 
 import pytest
-from support.tiny_runs import metrics, tiny_train
+from support.tiny_runs import callback, metrics, tiny_train
 
 import hfrnn
 
@@ -20,19 +20,11 @@ class Spoils(hfrnn.Callback):
             given.update(valid_bits=-1.0, valid_loss=-1.0, update=999)
 
 
-class Reads(hfrnn.Callback):
-    def __init__(self):
-        self.records = []
-
-    def on_update(self, record):
-        self.records.append(record)
-
-
 def test_a_callback_that_changes_its_record_does_not_falsify_the_run(tmp_path):
-    reads = Reads()
-    result = tiny_train(tmp_path, callbacks=(Spoils(), reads))
+    read = []
+    result = tiny_train(tmp_path, callbacks=(Spoils(), callback(on_update=read.append)))
     records = metrics(tmp_path / "run")
-    assert [each["update"] for each in reads.records] == [each["update"] for each in records] == [1, 2]
+    assert [each["update"] for each in read] == [each["update"] for each in records] == [1, 2]
     best = min(records, key=lambda each: each["valid_loss"])
     assert result.summary["best"]["valid_bits"] == best["valid_bits"] > 0
     assert result.summary["last"]["update"] == 2

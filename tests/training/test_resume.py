@@ -7,16 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.method_runs import Losses
 from support.run_states import assert_same, state
 from support.slow import slow_unless
-from support.tiny_runs import TEXT, metrics, snapshot, text_file, tiny_train
+from support.tiny_runs import TEXT, callback, metrics, snapshot, text_file, tiny_train
 
 import hfrnn
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.metrics import MetricsFile
-from hfrnn.training.trainer import Callback, train
+from hfrnn.training.trainer import train
 
 # ---------------------------------------------------------------------- killed runs
 
@@ -103,11 +104,7 @@ def test_a_best_that_is_newer_than_the_last_state_stays_the_best(tmp_path):
 
 
 def test_a_best_that_is_neither_what_the_last_state_says_nor_newer_is_refused(tmp_path, monkeypatch):
-    class Losses(Callback):
-        def on_start(self, trainer):
-            monkeypatch.setattr(trainer.validation, "loss", lambda theta: [3.0, 1.0, 2.0][trainer.update - 1])
-
-    run = tiny_train(tmp_path, updates=3, callbacks=(Losses(),)).folder
+    run = tiny_train(tmp_path, updates=3, callbacks=(Losses(monkeypatch, 3.0, 1.0, 2.0),)).folder
     first = tiny_train(tmp_path, "first", updates=1).folder
     shutil.copy(first / "best.safetensors", run / "best.safetensors")
     before = snapshot(run)
@@ -117,7 +114,8 @@ def test_a_best_that_is_neither_what_the_last_state_says_nor_newer_is_refused(tm
 
 
 def test_a_run_killed_while_its_folder_was_made_begins_when_it_is_resumed(tmp_path):
-    whole = tiny_train(tmp_path, "whole", updates=2, callbacks=(Keeps(tmp_path / "first"),)).folder
+    keeps = callback(on_start=lambda trainer: shutil.copy(trainer.path / "last.safetensors", tmp_path / "first"))
+    whole = tiny_train(tmp_path, "whole", updates=2, callbacks=(keeps,)).folder
     for left in ("config", "vocabulary", "last"):
         begun = shutil.copytree(whole, tmp_path / left)
         for path in begun.iterdir():
@@ -130,25 +128,11 @@ def test_a_run_killed_while_its_folder_was_made_begins_when_it_is_resumed(tmp_pa
         assert sorted(snapshot(whole)) == sorted(snapshot(begun))
 
 
-class Keeps(Callback):
-    """Copies the state before the first update."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def on_start(self, trainer):
-        shutil.copy(trainer.path / "last.safetensors", self.path)
-
-
 def test_a_run_has_no_summary_until_it_has_ended_again(tmp_path):
-    class Broken(Callback):
-        def on_update(self, record):
-            raise ZeroDivisionError
-
     run = tiny_train(tmp_path).folder
     before = metrics(run, timed=True)[-1]["seconds"]
-    with pytest.raises(ZeroDivisionError):
-        train(resume=run, updates=4, callbacks=(Broken(),))
+    with pytest.raises(KeyError, match="none"):
+        train(resume=run, updates=4, callbacks=(callback(on_update=lambda record: record["none"]),))
     assert not (run / "summary.json").exists()
     assert metrics(run, timed=True)[-1]["seconds"] > before > 0  # seconds go on
 

@@ -34,13 +34,10 @@ def assert_saved(folder, code, err):
     assert not list((folder / "run").glob(".*"))
 
 
-@pytest.mark.parametrize(
-    ("number", "gap"),
-    [
-        (signal.SIGTERM, 0.02),
-        *(pytest.param(number, gap, marks=NIGHTLY) for number in SIGNALS for gap in (0.0, 0.01, 0.03, 0.05)),
-    ],
-)
+@pytest.mark.parametrize(("number", "gap"), [
+    (signal.SIGTERM, 0.02),
+    *(pytest.param(number, gap, marks=NIGHTLY) for number in SIGNALS for gap in (0.0, 0.01, 0.03, 0.05)),
+])  # fmt: skip
 def test_a_second_signal_soon_after_the_first_changes_nothing(tmp_path, number, gap):
     text_file(tmp_path)
     started = start(tmp_path, "train", "text.txt", *TINY, "--updates", 10**6, "--out", "run")
@@ -63,10 +60,8 @@ def test_a_reader_that_goes_away_ends_a_run_with_130(tmp_path, flags):
         pytest.importorskip("tensorboard")
     text_file(tmp_path)
     started = start(tmp_path, "train", "text.txt", *TINY, "--updates", 10**6, "--out", "run", *flags)
-    assert started.stdout is not None
     assert started.stdout.readline()
     started.stdout.close()
-    assert started.stderr is not None
     err = started.stderr.read()
     assert_saved(tmp_path, started.wait(timeout=60), err)
 
@@ -100,7 +95,6 @@ def test_a_signal_ends_a_run_whose_output_nobody_reads(tmp_path):
         pytest.skip("the system cannot make a small pipe")
     text_file(tmp_path)
     started = start(tmp_path, "train", "text.txt", *TINY, "--updates", 10**6, "--json", "--out", "run")
-    assert started.stdout is not None
     fcntl.fcntl(started.stdout, fcntl.F_SETPIPE_SZ, 4096)
     wait_until(lambda: begun(tmp_path), started)
     before = -1

@@ -14,16 +14,15 @@ from support.command_line import call
 from support.run_states import assert_same
 from support.slow import slow_unless
 from support.stops import Validation, at, load_update, send, twice
-from support.tiny_runs import snapshot, tiny_train
+from support.tiny_runs import after, callback, snapshot, tiny_train
 
 import hfrnn
 from hfrnn.cli.arguments import told
 from hfrnn.engine.objective import Objective
-from hfrnn.errors import StorageError
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.metrics import MetricsFile
 from hfrnn.training.signals import handle_signals
-from hfrnn.training.trainer import Callback, Interrupted, train
+from hfrnn.training.trainer import Interrupted, train
 
 pytest.importorskip("resource", reason="these signals are those of POSIX systems")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
@@ -78,33 +77,13 @@ def test_a_signal_while_an_update_is_written_waits_for_that(tmp_path, whole, mon
     ),
 )
 def test_a_second_signal_in_the_middle_of_a_write_leaves_whole_files(tmp_path, whole, monkeypatch, place, count):
-    class Twice(Callback):
-        def on_update(self, record):
-            if record["update"] == 1:
-                monkeypatch.setattr(os, place, at(count, twice, getattr(os, place)))
-            return None
-
+    watch = after(1, lambda: monkeypatch.setattr(os, place, at(count, twice, getattr(os, place))))
     with pytest.raises(Interrupted, match=r"after update [123], which is saved") as caught:
-        tiny_train(tmp_path, updates=3, callbacks=(Twice(),))
+        tiny_train(tmp_path, updates=3, callbacks=(watch,))
     assert f"after update {load_update(tmp_path / 'run')}," in str(caught.value)
     monkeypatch.undo()
     assert not list((tmp_path / "run").glob(".*"))
     assert_resumes(tmp_path / "run", whole)
-
-
-def test_signals_after_the_second_leave_the_summary_alone(tmp_path, monkeypatch):
-    write = RunFolder.write_summary
-
-    def writes(self, summary):
-        send()
-        write(self, summary)
-        send(signal.SIGHUP)
-
-    monkeypatch.setattr(RunFolder, "write_summary", writes)
-    watch = Validation(2, twice)
-    with pytest.raises(Interrupted):
-        tiny_train(tmp_path, callbacks=(watch,))
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["stopped"] == "interruption"
 
 
 @pytest.mark.parametrize("when", ["during training", pytest.param("at the end", marks=pytest.mark.slow)])
@@ -150,32 +129,18 @@ def test_a_signal_ends_a_blocked_read_on_resume(tmp_path, whole, monkeypatch):
 
 @pytest.mark.parametrize("code", [errno.EPIPE, pytest.param(errno.EIO, marks=pytest.mark.slow), errno.ENOSPC])
 def test_a_closed_output_is_an_interruption_and_a_full_disk_is_not(tmp_path, whole, code):
-    class Prints(Callback):
-        def on_update(self, record):
-            raise OSError(code, os.strerror(code))
+    def prints(record):
+        raise OSError(code, os.strerror(code))
 
     expected = OSError if code == errno.ENOSPC else Interrupted
     with pytest.raises(expected, match=os.strerror(code) if code == errno.ENOSPC else "after update 1, which is saved"):
-        tiny_train(tmp_path, callbacks=(Prints(),))
+        tiny_train(tmp_path, callbacks=(callback(on_update=prints),))
     assert_resumes(tmp_path / "run", whole)
 
 
-def test_an_interruption_whose_summary_cannot_be_written_is_one_all_the_same(tmp_path, monkeypatch):
-    def fails(self, summary):
-        raise StorageError("the disk is full")
-
-    monkeypatch.setattr(RunFolder, "write_summary", fails)
-    with pytest.raises(Interrupted, match="after update 1, which is saved"):
-        tiny_train(tmp_path, callbacks=(Validation(2, send),))
-
-
 def test_a_signal_after_the_last_update_names_it(tmp_path):
-    class Ends(Callback):
-        def on_end(self, result):
-            send()
-
     with pytest.raises(Interrupted, match="after update 2, which is saved"):
-        tiny_train(tmp_path, callbacks=(Ends(),))
+        tiny_train(tmp_path, callbacks=(callback(on_end=lambda result: send()),))
 
 
 # ---------------------------------------------------------------------- when a signal raises KeyboardInterrupt
@@ -250,15 +215,11 @@ def test_a_signal_while_the_folder_is_made_leaves_the_first_state(tmp_path, whol
 
 def test_a_run_under_nohup_hears_no_hangup_and_handlers_are_put_back(tmp_path):
     found = []
-
-    class Looks(Callback):
-        def on_start(self, trainer):
-            found.append(signal.getsignal(signal.SIGHUP))
-
+    looks = callback(on_start=lambda trainer: found.append(signal.getsignal(signal.SIGHUP)))
     old = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         before = [signal.getsignal(number) for number in SIGNALS]
-        tiny_train(tmp_path, callbacks=(Looks(),))
+        tiny_train(tmp_path, callbacks=(looks,))
         assert found == [signal.SIG_IGN]
         assert [signal.getsignal(number) for number in SIGNALS] == before
     finally:

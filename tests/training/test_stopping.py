@@ -10,18 +10,19 @@ import pytest
 from support.fake_device import FakeBackend
 from support.method_runs import Losses
 from support.method_runs import run as tiny_method
+from support.mpi import environment
 from support.processes import TINY
 from support.run_states import assert_same, state
 from support.slow import slow_unless
 from support.stops import at, load_update
-from support.tiny_runs import metrics, snapshot, text_file, tiny_train
+from support.tiny_runs import after, callback, metrics, snapshot, text_file, tiny_train
 
 import hfrnn
 from hfrnn.errors import InputError, MissingExtraError, StorageError
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
 from hfrnn.training.run_state import RunState
-from hfrnn.training.trainer import Callback, train
+from hfrnn.training.trainer import train
 
 resource = pytest.importorskip("resource", reason="these limits are those of POSIX systems")
 
@@ -59,15 +60,9 @@ def full(count, place, monkeypatch, code=errno.ENOSPC):
 )
 def test_a_disk_that_fails_in_training_is_told_and_nothing_is_lost(tmp_path, whole, monkeypatch, place, count, code):
     """At every one of the writes of updates 2 and 3."""
-
-    class Fills(Callback):
-        def on_update(self, record):
-            if record["update"] == 1:
-                full(count, place, monkeypatch, code)
-            return None
-
+    fills = after(1, lambda: full(count, place, monkeypatch, code))
     with monkeypatch.context(), pytest.raises(StorageError, match=os.strerror(code)) as caught:
-        tiny_train(tmp_path, updates=3, keep=1, callbacks=(Fills(),))
+        tiny_train(tmp_path, updates=3, keep=1, callbacks=(fills,))
     monkeypatch.undo()
     assert caught.value.exit_code == 1
     saved = load_update(tmp_path / "run")
@@ -149,9 +144,7 @@ def test_without_validation_the_target_is_of_the_training_bits(tmp_path):
 
 @pytest.mark.parametrize("way", ["target", "success"])
 def test_a_run_killed_after_the_update_that_ends_it_makes_no_other(tmp_path, monkeypatch, way):
-    class Good(Callback):
-        def on_start(self, trainer):
-            monkeypatch.setattr(trainer.source, "errors", lambda logits: 0.0099)
+    good = callback(on_start=lambda trainer: monkeypatch.setattr(trainer.source, "errors", lambda logits: 0.0099))
 
     def killed(self, reason, sample):
         raise ZeroDivisionError
@@ -159,12 +152,12 @@ def test_a_run_killed_after_the_update_that_ends_it_makes_no_other(tmp_path, mon
     options = {"updates": 30, "target_bits": 100.0, "optimizer": "sgd", "validate_every": 10}
     if way == "success":
         options = {"data": "addition", "length": 21, "sequences": 40, "streams": 6, "arch": "rnn", "updates": 30}
-    whole = tiny_method(tmp_path, "whole", **options, callbacks=(Good(),))
+    whole = tiny_method(tmp_path, "whole", **options, callbacks=(good,))
     assert whole.summary["stopped"] == way
     with monkeypatch.context() as patch:
         patch.setattr(RunState, "write_summary", killed)
         with pytest.raises(ZeroDivisionError):
-            tiny_method(tmp_path, **options, callbacks=(Good(),))
+            tiny_method(tmp_path, **options, callbacks=(good,))
     assert train(resume=tmp_path / "run").summary["stopped"] == way
     assert_same(whole.folder, tmp_path / "run")
 
@@ -192,3 +185,22 @@ def test_a_run_of_a_gpu_is_opened_and_goes_on_without_one(tmp_path, monkeypatch)
     train(resume=run, updates=4, backend="numpy")
     whole = tiny_method(tmp_path, "whole", **options, updates=4).folder
     assert state(run)[0] == state(whole)[0]
+
+
+@pytest.mark.slow
+def test_without_mpi4py_one_sentence_names_the_extra(tmp_path):
+    (tmp_path / "mpi4py.py").write_text("raise ImportError")
+    text, found = text_file(tmp_path), []
+    for rank in ("0", "1"):
+        more = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": rank}
+        more["PYTHONPATH"] = f"{tmp_path}:{environment()['PYTHONPATH']}"
+        command = [sys.executable, "-m", "hfrnn", "train", str(text), "--out", "run"]
+        options = {"cwd": tmp_path, "env": environment(**more), "capture_output": True, "text": True, "timeout": 60}
+        found.append(subprocess.run(command, **options, check=False))
+    assert [each.returncode for each in found] == [2, 2]
+    assert found[0].stderr == (
+        "Error: a run on several ranks needs mpi4py and MPI: install the extra mpi (pip install '.[mpi]' in a copy of "
+        "the project)\n"
+    )
+    assert found[1].stderr == found[1].stdout == ""
+    assert not (tmp_path / "run").exists()

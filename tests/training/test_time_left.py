@@ -64,7 +64,6 @@ class Watch(Callback):
     [
         {"updates": 6, "first_gradient_symbols": 100, "gradient_symbols": 600, "batch_growth": 1.5},
         {"updates": None, "epochs": 2},
-        {"updates": 4, "epochs": 50},
         {"optimizer": "adam", "streams": 4, "updates": 30, "log_interval": 10},
         {"optimizer": "sgd", "streams": 9, "updates": None, "epochs": 2, "log_interval": 7, "update_every": 5},
         {"optimizer": "online", "arch": "lstm-krause", "streams": 9, "updates": None, "epochs": 1, "log_interval": 100},

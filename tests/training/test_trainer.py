@@ -8,13 +8,12 @@ import threading
 import numpy as np
 import pytest
 from support.run_states import At, assert_same, state
-from support.tiny_runs import metrics, text_file, tiny_train
+from support.tiny_runs import callback, metrics, text_file, tiny_train
 from threadpoolctl import threadpool_limits
 
 import hfrnn
 from hfrnn.arrays.threads import blas_pools
 from hfrnn.engine.objective import Objective
-from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.hessian_free import HessianFree
 from hfrnn.runs.config import TrainConfig
@@ -43,19 +42,14 @@ def test_another_seed_gives_other_weights(tmp_path):
     assert not np.array_equal(*thetas)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"damping": "line-search", "warm_start": 0.0},
-        {"damping": "tikhonov", "arch": "rnn", "activation": "logistic", "dtype": "float64"},
-        pytest.param(
-            {"damping": "none", "arch": "lstm", "hidden": (3, 2), "fractions": (1, 0, 0), "updates": 5}, marks=SLOW
-        ),
-        pytest.param({"gradient_symbols": 900, "level": "byte"}, marks=SLOW),
-    ],
-    ids=["structural", "line-search", "tikhonov", "none", "epochs"],
-)
+@pytest.mark.parametrize("options", [
+    {}, {"damping": "line-search", "warm_start": 0.0},
+    {"damping": "tikhonov", "arch": "rnn", "activation": "logistic", "dtype": "float64"},
+    pytest.param(
+        {"damping": "none", "arch": "lstm", "hidden": (3, 2), "fractions": (1, 0, 0), "updates": 5}, marks=SLOW
+    ),
+    pytest.param({"gradient_symbols": 900, "level": "byte"}, marks=SLOW),
+], ids=["structural", "line-search", "tikhonov", "none", "epochs"])  # fmt: skip
 def test_a_resumed_run_equals_one_that_never_stopped(tmp_path, options):
     total = options.pop("updates", 4)
     whole = tiny_train(tmp_path, "whole", **options, updates=total)
@@ -156,27 +150,13 @@ def test_every_line_of_the_log_has_the_keys_of_the_contract(tmp_path):
         assert line["valid_perplexity"] == pytest.approx(2 ** line["valid_bits"])
 
 
-def test_training_lowers_the_loss(tmp_path):
-    lines = metrics(tiny_train(tmp_path, updates=6, hidden=12, gradient_symbols=0).folder)
-    assert lines[-1]["train_bits"] < lines[0]["loss_before"] / np.log(2) - 0.5
-    assert lines[-1]["valid_bits"] < lines[0]["valid_bits"]
-
-
-def test_a_validation_runs_the_network_once_for_the_loss_and_the_wrong_answers(tmp_path, monkeypatch):
+def test_a_validation_has_the_loss_and_the_wrong_answers_of_the_network(tmp_path):
     options = {"data": "addition", "length": 21, "updates": 1, "gradient_symbols": 100, "out": tmp_path / "run"}
     result = train(**options, hidden=4, backend="numpy")
     trainer = Trainer.resumed(tmp_path / "run", {"updates": 2}, (), None, None)
     source, net, weights = trainer.source, trainer.net, trainer.weights
-    assert trainer.validation is not None
-    assert source.validation is not None
     expected = trainer.validation.loss(weights), source.errors(net.run(weights, source.validation)[0])
-    segments = []
-    forward = Sweep._forward
-    monkeypatch.setattr(Sweep, "_forward", lambda *each: (segments.append(1), forward(*each))[1])
-    trainer.validation.loss(weights)
-    once = len(segments)
     assert validate(trainer.validation, source, weights) == expected
-    assert len(segments) == 2 * once > 0
     assert metrics(result.folder)[-1]["valid_errors"] == pytest.approx(expected[1], abs=0.002)
 
 
@@ -204,22 +184,13 @@ def test_without_validation_the_training_loss_chooses(tmp_path):
 
 def test_a_callback_sees_the_run_and_can_end_it(tmp_path):
     events = []
-
-    class Watch(Callback):
-        def on_start(self, trainer):
-            events.append("start")
-
-        def on_cg(self, iteration, q):
-            events.append(f"cg {iteration}")
-
-        def on_update(self, record):
-            events.append(f"update {record['update']}")
-            return True
-
-        def on_end(self, result):
-            events.append(f"end by {result.summary['stopped']}")
-
-    tiny_train(tmp_path, updates=5, callbacks=(Watch(), Callback()))
+    watch = callback(
+        on_start=lambda trainer: events.append("start"),
+        on_cg=lambda iteration, q: events.append(f"cg {iteration}"),
+        on_update=lambda record: events.append(f"update {record['update']}") or True,
+        on_end=lambda result: events.append(f"end by {result.summary['stopped']}"),
+    )
+    tiny_train(tmp_path, updates=5, callbacks=(watch, Callback()))
     assert events[:2] == ["start", "cg 1"]
     assert events[-2:] == ["update 1", "end by callback"]
 
@@ -243,7 +214,6 @@ def test_the_stored_configuration_says_the_damping_in_full(tmp_path):
     stored = RunFolder(tmp_path / "run").config()
     first = metrics(tmp_path / "run")[0]
     assert (stored.mu, stored.lambda_) == (first["mu"], first["lambda"])
-    assert stored.mu is not None
 
 
 # ---------------------------------------------------------------------- validation symbols

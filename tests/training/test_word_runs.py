@@ -1,8 +1,6 @@
 """Runs at the level of words: trained, evaluated and sampled like those of characters."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +16,6 @@ from hfrnn.engine.network import Network
 from hfrnn.engine.sampling import beginning
 
 TEXT = "the cat saw the dog\nthe dog saw a cat\n\nthe end is near the dog\n" * 30 + "one bird\n" * 2
-DATA = Path(os.environ.get("HFRNN_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 
 
 def call(*arguments):
@@ -101,20 +98,3 @@ def test_the_least_count_and_the_largest_size_reach_the_vocabulary(tmp_path):
     ]
     assert sizes[0] == len(set(TEXT.split())) + 1 - 2  # `one` and `bird` are in the validation part
     assert sizes[1:] == [6, 5]  # the, cat, saw, dog and the two symbols; one word less
-
-
-@pytest.mark.slow
-@pytest.mark.corpus
-def test_the_words_of_the_penn_treebank_train_with_classes_and_an_embedding(tmp_path, monkeypatch):
-    if not (DATA / "ptb" / "ptb.train.txt").is_file():
-        pytest.skip("ptb is not under HFRNN_DATA or ../shared/data")
-    monkeypatch.setenv("HFRNN_DATA", str(DATA))
-    call(
-        "train", "--data", "ptb", "--level", "word", "--arch", "rnn", "--hidden", 8, "--classes", 100,
-        "--embedding", 50, "--sequence-length", 20, "--gradient-symbols", 4000, "--updates", 2, "--sample-length", 5,
-        "--out", tmp_path / "run",
-    )  # fmt: skip
-    net, _, vocabulary = hfrnn.load(tmp_path / "run")
-    assert (vocabulary.size, net.n_out) == (10_000, 10_000)
-    first, last = metrics(tmp_path / "run")
-    assert last["valid_perplexity"] < first["valid_perplexity"] < 10_000
