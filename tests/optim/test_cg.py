@@ -170,9 +170,7 @@ def test_wrong_arguments_are_named():
             call()
 
 
-# with a preconditioner
-
-
+# ---------------------------------------------------------------------- with a preconditioner
 @pytest.mark.parametrize("warm", [False, True])
 def test_the_residual_rule_follows_the_norm_of_the_preconditioner(warm):
     a, b, d = badly_scaled()

@@ -22,25 +22,6 @@ def test_the_options_of_an_update_are_options_of_a_run():
         assert own[option.name] == option
 
 
-@pytest.mark.parametrize("name", DECLARED)
-def test_a_run_checks_an_option_as_an_update_does(name):
-    option = run_options()[name]
-    for value in (-1, 0, 0.5, 1, 2, 1e31, "kronecker", "armijo", "gradient", "damped"):
-        try:
-            option.check(option.convert(value))
-        except hfrnn.InputError:
-            allowed = False
-        else:
-            allowed = True
-        off = None if value == 0 and option.zero and DECLARED[name].metadata["check"][2].get("or_none") else value
-        try:
-            hfrnn.HessianFreeOptions(**{name: off})
-        except hfrnn.InputError:
-            assert not allowed, value
-        else:
-            assert allowed, value
-
-
 RANGES = {  # values out of the range of an option, and the ends of the range
     "cg_iterations": ([0], [1]), "noise_limit": ([0.0, -1.0, float("nan"), "much"], [1e-6, None]),
     "cg_window": ([0], [1]), "residual_every": ([-1], [0]), "keep_ratio": ([1.0], [1.01]),
@@ -54,13 +35,18 @@ RANGES = {  # values out of the range of an option, and the ends of the range
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_options_take_the_ends_of_their_ranges_and_refuse_what_lies_beyond(name):
-    beyond, ends = RANGES[name]
+def test_options_of_updates_and_runs_take_the_ends_of_their_ranges_and_refuse_what_lies_beyond(name):
+    (beyond, ends), of_run = RANGES[name], run_options()[name]
     for value in beyond:
         with pytest.raises(hfrnn.InputError, match=name):
             hfrnn.HessianFreeOptions(**{name: value})
+        if value != 0 or not of_run.zero:  # which turns it off
+            with pytest.raises(hfrnn.InputError):
+                of_run.check(of_run.convert(value))
     for value in ends:
         assert getattr(hfrnn.HessianFreeOptions(**{name: value}), name) == value
+        if value is not None:
+            of_run.check(of_run.convert(value))
 
 
 def test_options_default_to_the_papers():

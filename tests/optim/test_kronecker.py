@@ -316,9 +316,7 @@ def test_conjugate_gradient_agrees_with_scipy_and_needs_fewer_iterations():
     assert conjugate_gradient(apply, b, preconditioner=inverse, **options).iterations < plain / 2
 
 
-# the shift
-
-
+# ---------------------------------------------------------------------- the shift
 def expected_shifts(found, relative, common):
     """Return the shift of each entry, where `common` is the share that all blocks have."""
     means = np.concatenate([np.full(b.size, found.diagonal[b.span].mean()) for b in BLOCKS])

@@ -78,9 +78,7 @@ def test_the_minimising_search_finds_the_best_power_of_the_factor():
     assert result.evaluations == 6  # 1, .8, .64, .512, .4096, .328: the last one is worse
 
 
-# line-search damping
-
-
+# ---------------------------------------------------------------------- line-search damping
 def test_a_direction_is_shortened_while_the_loss_falls():
     loss = traced(lambda x: (x - 0.3) ** 2)
     search = DirectionSearch(loss, np.zeros(1), 0.09)

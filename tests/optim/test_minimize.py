@@ -57,9 +57,8 @@ def test_a_convex_quadratic_is_solved_to_machine_precision(dtype):
         return float(0.5 * x @ (wide @ x) - b @ x)
 
     found = minimize(
-        loss, lambda x: a @ x - b, lambda x: lambda v: a @ v,
-        np.zeros(25, dtype), damping=Damping("none"), max_updates=1,
-        options=HessianFreeOptions(cg_epsilon=0.0, cg_iterations=200),
+        loss, lambda x: a @ x - b, lambda x: lambda v: a @ v, np.zeros(25, dtype), max_updates=1,
+        damping=Damping("none"), options=HessianFreeOptions(cg_epsilon=0.0, cg_iterations=200),
     )  # fmt: skip
     solution = np.linalg.solve(a.astype(np.float64), b.astype(np.float64))
     assert found.theta.dtype == dtype
@@ -88,25 +87,23 @@ def test_structural_damping_takes_its_matrix():
 
 
 def test_preconditioners_reach_every_update():
-    problem = wavy(n=6)
-    called = []
+    called, options = [], HessianFreeOptions(preconditioner="diagonal")
 
     def by_hand(r, out):
         called.append("hand")
         out[:] = r
 
-    minimize(*functions(problem), np.zeros(6), preconditioner=by_hand, max_updates=1)
-    minimize(
-        *functions(problem), np.zeros(6), squared_gradients=lambda x: called.append("D") or np.ones(6), max_updates=1,
-        options=HessianFreeOptions(preconditioner="diagonal"),
-    )  # fmt: skip
+    def squares(theta):
+        called.append("D")
+        return np.ones(6)
+
+    minimize(*functions(wavy(n=6)), np.zeros(6), preconditioner=by_hand, max_updates=1)
+    minimize(*functions(wavy(n=6)), np.zeros(6), squared_gradients=squares, max_updates=1, options=options)
     assert called[0] == "hand"
     assert called.count("D") == 1
 
 
-# an objective
-
-
+# ---------------------------------------------------------------------- an objective
 def network_objective(**options):
     net = hfrnn.Network("lstm", n_in=3, hidden=4, n_out=3, loss="softmax", dtype="float64", **options)
     symbols = np.random.default_rng(0).integers(0, 3, (6, 5))
@@ -148,20 +145,12 @@ def test_an_objective_takes_no_functions_of_its_own(argument):
         minimize(objective, theta=theta, **{argument: lambda at: at})
 
 
-# how it ends
-
-
+# ---------------------------------------------------------------------- how it ends
 def test_the_minimum_has_the_type_of_theta():
-    d = np.array([1.0, 4.0])
-    found = minimize(
-        lambda theta: float(theta @ (d * theta)) / 2 + 1.0,
-        lambda theta: d * theta,  # float64
-        lambda theta: lambda v: d * v,
-        np.ones(2, dtype="float32"),
-        max_updates=3,
-    )
+    value, gradient, product = functions(rosenbrock())  # of float64
+    found = minimize(value, gradient, product, np.array([-1.2, 1.0], "float32"), max_updates=3)
     assert found.theta.dtype == np.float32
-    assert found.loss < 1.5
+    assert found.loss < value(np.array([-1.2, 1.0]))
 
 
 def test_it_ends_at_the_start_where_the_gradient_is_small():

@@ -15,9 +15,8 @@ from hfrnn.optim.preconditioner import shift_of
 
 ZERO, DAMPED = np.zeros(40), Damping("tikhonov")
 
-# failures, and when to give up
 
-
+# ---------------------------------------------------------------------- failures, and when to give up
 def failing(bend=lambda theta, f: 1e9, **options):
     """An optimizer, and an objective whose loss is bent everywhere but at theta itself."""
     return HessianFree(DAMPED, HessianFreeOptions(**options)), wavy(bend=bend)
@@ -120,9 +119,7 @@ def test_a_gradient_of_zero_is_a_solution_and_no_failure(kind):
     assert solution_of(optimizer) is None
 
 
-# rho on a batch of its own
-
-
+# ---------------------------------------------------------------------- rho on a batch of its own
 def test_rho_is_measured_on_a_separate_objective():
     gradient, curvature, separate = wavy(), wavy(rows=slice(30)), wavy(rows=slice(30, 60))
     options = HessianFreeOptions(rho_objective="separate")
@@ -148,9 +145,7 @@ def test_a_separate_loss_that_is_not_finite_is_an_error():
         HessianFree(DAMPED, options).update(ZERO, wavy(), None, wavy(bend=lambda theta, f: math.inf))
 
 
-# mu and lambda together or apart
-
-
+# ---------------------------------------------------------------------- mu and lambda together or apart
 @pytest.mark.parametrize(("adapt", "rules", "expected"), [
     ("both", (), (0.3, 0.6)), ("mu", (), (0.3, 0.4)), ("lambda", (), (0.2, 0.6)), ("none", (), (0.2, 0.4)),
     ("both", (LevenbergMarquardt(grow=2.0),), (0.4, 0.8)),
@@ -181,9 +176,7 @@ def test_a_rule_for_a_lambda_that_does_not_adapt_is_refused():
             HessianFree(damping, lambda_rule=LevenbergMarquardt())
 
 
-# preconditioners, and true residuals
-
-
+# ---------------------------------------------------------------------- preconditioners, and true residuals
 @pytest.mark.parametrize(("exponent", "shift", "relative"), [(0.75, None, None), (0.5, 2.0, None), (0.75, None, 0.1)])
 def test_the_diagonal_is_that_of_the_curvature_objective_with_lambda_or_the_shift(exponent, shift, relative):
     gradient, curvature = linear()[0], with_squares(linear(seed=3)[0])

@@ -30,8 +30,6 @@ def on(backend, x):
 
 
 # ---------------------------------------------------------------------- conjugate gradient
-
-
 def preconditioner(kind, backend):
     if kind == "diagonal":
         return diagonal_preconditioner(on(backend, np.geomspace(0.1, 10.0, N)), 0.3)

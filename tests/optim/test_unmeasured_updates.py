@@ -199,16 +199,12 @@ def test_a_line_search_compares_with_the_loss_of_its_own_batch(search, offset):
     """The two batches differ by a constant, so the steps are the same whichever batch the search is on."""
     plain, other = Counted(), Counted()
     other.floor += offset
-    optimizer = make(1, rho_objective="curvature", search_objective=search)
+    optimizer, reference = make(1, rho_objective="curvature", search_objective=search), make(1)
     theta, expected = start(), start()
     for _ in range(3):
-        update = optimizer.update(theta, plain, other)
+        update, expected = optimizer.update(theta, plain, other), reference.update(expected, Counted()).theta
         theta = update.theta
-        assert update.step_size == 1.0
-        assert update.failed is None
-    reference = make(1)
-    for _ in range(3):
-        expected = reference.update(expected, Counted()).theta
+        assert (update.step_size, update.failed) == (1.0, None)
     np.testing.assert_allclose(theta, expected, rtol=1e-9)
 
 

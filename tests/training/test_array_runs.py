@@ -42,8 +42,6 @@ def csv(folder):
 
 
 # ---------------------------------------------------------------------- training
-
-
 @pytest.mark.parametrize(("optimizer", "arrays"), [
     ("hf", {"mask": MASK}),
     pytest.param("hf", {"y": MASK[:, :, 0]}, marks=pytest.mark.slow),
@@ -133,8 +131,6 @@ def test_arrays_are_scaled_only_if_that_is_asked_for(tmp_path, options, scaled):
 
 
 # ---------------------------------------------------------------------- resuming
-
-
 def test_changed_data_are_refused(tmp_path):
     pair = tmp_path / "x.npy", tmp_path / "y.npy"
     for path, array in zip(pair, (X, Y), strict=True):
@@ -187,8 +183,6 @@ def test_a_run_from_the_weights_of_another_scales_as_that_run_does(tmp_path, sca
 
 
 # ---------------------------------------------------------------------- in Python
-
-
 def draw(rng):
     x = rng.normal(size=(8, 6, 2))
     return {"x": x, "y": x.cumsum(axis=1)}
@@ -280,8 +274,6 @@ def test_batches_of_another_kind_end_a_run(tmp_path, second, words):
 
 
 # ---------------------------------------------------------------------- the command line
-
-
 def test_the_screen_says_what_is_trained_on(tmp_path):
     flags = ["--arch", "rnn", "--hidden", "4", "--updates", "1", "--backend", "numpy", "--out", tmp_path / "run"]
     columns = ["--inputs", "u,v", "--targets", "y", "--window", "10"]
@@ -289,19 +281,6 @@ def test_the_screen_says_what_is_trained_on(tmp_path):
     assert "data      r.csv: 14 sequences of 10 steps to train on, 1 to validate" in found
     assert "scaling   inputs and targets in units of their deviation in the training part" in found
     assert "loss" in call("evaluate", tmp_path / "run").stdout
-
-
-def test_the_files_of_arrays_are_inputs_that_no_command_writes_to(tmp_path):
-    for name, array in (("x.npy", X), ("y.npy", Y)):
-        (tmp_path / name).write_bytes(npy(array))
-    pair = [str(tmp_path / name) for name in ("x.npy", "y.npy")]
-
-    def files(**options):
-        config = TrainConfig(**options).resolved()
-        return config.kind.files(config.values)
-
-    assert files(data=pair[0], targets=[pair[1]]) == pair
-    assert files(data=str(csv(tmp_path)), **TABLE) == [tmp_path / "r.csv"]
 
 
 def test_values_that_are_large_or_far_from_0_and_not_scaled_are_noticed(tmp_path):

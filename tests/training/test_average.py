@@ -13,7 +13,6 @@ import hfrnn
 from hfrnn.optim.average import Average
 from hfrnn.optim.outcome import Failure
 from hfrnn.runs.checkpoint import load_checkpoint
-from hfrnn.runs.config import TrainConfig
 from hfrnn.training.trainer import Callback, Trainer, train
 
 
@@ -96,13 +95,6 @@ def test_first_order_methods_average_every_update_and_train_as_without(tmp_path)
     assert np.abs(found - thetas[-1]).max() > 1e-4
     coarse = run(tmp_path, "coarse", average=0.6, **{**options, "log_interval": 5})
     np.testing.assert_array_equal(hfrnn.load(coarse.folder, "last").theta, found)
-
-
-def test_the_default_decay_belongs_to_the_optimizer(tmp_path):
-    found = {
-        name: TrainConfig(optimizer=name).resolved().average for name in ("hf", "sgd", "adam", "soap", "muon", "online")
-    }
-    assert found == {"hf": 0.999, **dict.fromkeys(("sgd", "adam", "soap", "muon"), 0.995), "online": None}
 
 
 def test_a_loaded_average_leaves_the_array_of_the_state_alone():

@@ -68,17 +68,11 @@ def test_a_resumed_run_keeps_its_stored_plan(tmp_path, monkeypatch):
 
 
 # ---------------------------------------------------------------------- other optimizers
-
-
-@pytest.mark.parametrize(
-    ("options", "roles"),
-    [
-        ({"optimizer": "sgd", "streams": 300, "update_every": 2}, ["gradient"]),  # streams shorter than a window
-        ({"optimizer": "adam", "data": "addition", "length": 21, "streams": 5, "arch": "rnn"}, ["gradient"]),
-        ({"optimizer": "online", "streams": 4, "arch": "lstm-krause"}, []),
-    ],
-    ids=["short streams", "task", "online"],
-)
+@pytest.mark.parametrize(("options", "roles"), [
+    ({"optimizer": "sgd", "streams": 300, "update_every": 2}, ["gradient"]),  # streams shorter than a window
+    ({"optimizer": "adam", "data": "addition", "length": 21, "streams": 5, "arch": "rnn"}, ["gradient"]),
+    ({"optimizer": "online", "streams": 4, "arch": "lstm-krause"}, []),
+], ids=["short streams", "task", "online"])  # fmt: skip
 def test_a_dry_run_of_another_optimizer_times_an_update_and_writes_nothing(tmp_path, monkeypatch, options, roles):
     options = {"hidden": 4, "backend": "numpy", **options}
     text = [] if "data" in options else [str(text_file(tmp_path))]

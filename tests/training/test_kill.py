@@ -1,14 +1,13 @@
 """Training that is killed loses nothing: `kill -9` and SIGTERM of real `hfrnn train` processes at random instants.
 
-Every process is resumed until the run is done. Its weights, its log without the seconds and its best are then, bit for
-bit, those of a run that never stopped. After each kill the saved update is read: it is never an older one than before.
+Every process is resumed until the run is done, which is then, bit for bit, one that never stopped. After each kill the
+saved update is never an older one than before.
 HFRNN_KILLS sets how many instants are tried for each of the four optimizers (3 by default). 300 kills in all:
 
     HFRNN_KILLS=75 python -m pytest -m "" -s tests/training/test_kill.py
 
-The command runs in a wrapper that segments every write: it sleeps for a moment within the writing of a file or of a
-line of the log, and before and after a rename, so that most instants fall there. Where a run was stopped is counted and
-printed (pytest -s).
+The command runs in a wrapper that sleeps for a moment within every write and around every rename, so that most instants
+fall there. Where a run was stopped is printed (pytest -s).
 """
 
 import json

@@ -44,8 +44,6 @@ def ticking(monkeypatch):
 
 
 # ---------------------------------------------------------------------- cosine
-
-
 def test_the_rate_falls_along_a_cosine_from_update_to_update(tmp_path):
     found = rates(run(tmp_path, **COSINE, updates=20).folder)
     assert found == pytest.approx([cosine(k, 20) for k in range(20)], rel=1e-12)
@@ -135,16 +133,11 @@ def test_a_run_that_stops_before_its_horizon_is_measured_measures_it_later(tmp_p
 
 
 # ---------------------------------------------------------------------- the estimate
-
-
-@pytest.mark.parametrize(
-    ("times", "updates", "horizon"),
-    [
-        ((100.0, 104.0, 105.0, 110.0), (0, 10, 16, 40), 40 + 90 * 30 // 6),  # the first record compiles
-        ((0.0, 20.0), (7, 17), 17 + 40),  # one that takes long is an estimate
-        ((0.0, 5.0, 200.0), (0, 2, 2000), 2000),  # it is at least what is done
-    ],
-)
+@pytest.mark.parametrize(("times", "updates", "horizon"), [
+    ((100.0, 104.0, 105.0, 110.0), (0, 10, 16, 40), 40 + 90 * 30 // 6),  # the first record compiles
+    ((0.0, 20.0), (7, 17), 17 + 40),  # one that takes long is an estimate
+    ((0.0, 5.0, 200.0), (0, 2, 2000), 2000),  # it is at least what is done
+])  # fmt: skip
 def test_the_estimate_of_the_horizon(times, updates, horizon):
     now = iter(times)
     pace = Pace(100.0, lambda: next(now))
@@ -153,8 +146,6 @@ def test_the_estimate_of_the_horizon(times, updates, horizon):
 
 
 # ---------------------------------------------------------------------- warm-up
-
-
 @pytest.mark.parametrize(
     ("optimizer", "schedule"), [("sgd", "text8"), ("adam", "divide"), ("soap", "constant"), ("muon", "cosine")]
 )
@@ -166,8 +157,6 @@ def test_the_rate_rises_over_the_first_updates(tmp_path, optimizer, schedule):
 
 
 # ---------------------------------------------------------------------- the default
-
-
 @pytest.mark.parametrize(("options", "schedule"), [
     ({"optimizer": "hf", "gradient_symbols": 300}, None), ({"optimizer": "muon"}, "divide"),
     ({"fractions": (1, 0, 0)}, "constant"), (ONLINE, "constant"), (TASK, "constant"), (MUSIC, "constant"),

@@ -101,8 +101,6 @@ def test_a_run_that_was_stopped_inside_an_interval_has_the_lines_of_one_that_was
 
 
 # ---------------------------------------------------------------------- lines and validation
-
-
 @pytest.mark.parametrize("options", [{"optimizer": "adam"}, {**ONLINE, "streams": 40}], ids=["adam", "online"])
 def test_a_line_is_so_many_updates_and_ends_with_an_epoch_or_the_run(tmp_path, options):
     lines = metrics(run(tmp_path, **options, updates=WINDOWS + 23).folder)

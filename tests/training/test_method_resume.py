@@ -1,8 +1,6 @@
 """Exact resume of SGD, Adam and the online rule, interruption, failure, and the best.
 
-What a run that was ended by a limit and then resumed shares with one that was never ended is all that training depends
-on: every array and counter of `last.safetensors`. Its log has a line where the limit was, with a validation of its own;
-the lines are the same up to that validation where the limit falls on a line of the unbroken run.
+A run that was ended and resumed has every array and counter of one that was not, and a line of its log at the limit.
 """
 
 import json
@@ -128,8 +126,6 @@ def test_a_run_interrupted_within_a_line_goes_on_as_if_it_had_not_been(tmp_path,
 
 
 # ---------------------------------------------------------------------- the best, and failure
-
-
 def test_the_best_is_a_copy_that_later_updates_leave_alone(tmp_path, monkeypatch):
     thetas = []
     losses, watch = Losses(monkeypatch, 3.0, 1.0, float("nan"), 2.0), callback()
@@ -183,8 +179,6 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path):
 
 
 # ---------------------------------------------------------------------- on a device
-
-
 @pytest.mark.parametrize("options", [
     {"arch": "clockwork", "update_every": 5, "max_norm": 1.0, "clip_value": 0.1, "clip_error": 0.1},
     pytest.param({"arch": "hornn", "optimizer": "adam", "max_norm": {"*": 0.3}}, marks=pytest.mark.slow),

@@ -117,8 +117,6 @@ def test_the_online_rule_reads_all_of_every_stream_from_a_state_of_zeros_in_ever
 
 
 # ---------------------------------------------------------------------- one update
-
-
 def first_step(folder, **options):
     """Parameters before and after an update in float64, the gradient of its window, and the network."""
     result = run(folder, updates=1, dtype="float64", **options)
@@ -137,7 +135,7 @@ STEPS = {
     "nesterov": ({"clip_norm": 0.0, "momentum": 0.5, "nesterov": True}, lambda theta, g: -0.5 * 1.5 * g),
     "decay": (
         {"clip_norm": 0.0, "weight_decay": 0.125, "learning_rate": 0.5},
-        lambda theta, g: -0.5 * g - 0.5 * 0.125 * theta,
+        lambda theta, g: -0.5 * (g + 0.125 * theta),
     ),
     "norm": ({"clip_norm": 1e-3}, lambda theta, g: -0.5 * g * 1e-3 / np.linalg.norm(g)),
     "long enough": ({"clip_norm": 1e3}, lambda theta, g: -0.5 * g),
@@ -191,8 +189,6 @@ def test_every_line_has_the_keys_of_the_contract_and_of_its_method(tmp_path, opt
 
 
 # ---------------------------------------------------------------------- the same bits
-
-
 @pytest.mark.parametrize("options", [
     {"streams": 20},
     *({"streams": 20, "optimizer": name} for name in ("adam", "soap", "muon")),
@@ -209,8 +205,6 @@ def test_the_same_seed_gives_the_same_bits_with_one_thread_and_two(tmp_path, opt
 
 
 # ---------------------------------------------------------------------- training works
-
-
 @pytest.mark.parametrize(("options", "share"), [
     pytest.param(LONG, 0.6, marks=SLOW),
     pytest.param(

@@ -74,21 +74,17 @@ def test_a_run_with_numba_resumes_with_the_same_bits_and_follows_the_one_with_nu
         np.testing.assert_allclose(array, expected[name], rtol=1e-10, atol=1e-14, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"arch": "lstm"}, {"layer0.W_h": 4}),
-        ({"arch": "mlstm", "embedding": 3}, {"layer0.W_x": 5, "layer0.W_hm": 1, "layer0.W_m": 4}),
-        ({"arch": "gru", "hidden": (4, 3)}, {
-            "layer0.W_h": 2, "layer0.W_hg": 1, "layer1.W_below": 3, "layer1.W_h": 2, "layer1.W_hg": 1}),
-        ({"arch": "hornn", "order": 3, "loss": "class-softmax", "classes": 2}, {"layer0.W_h": 1}),
-        ({"arch": "scrn", "hidden": (4, 3), "context": 4}, {
-            "layer0.W_h": 1, "layer0.W_s": 1, "layer1.W_below": 1, "layer1.W_h": 1, "layer1.W_s": 1}),
-        ({"arch": "scrn", "hidden": (4, 0), "context": 2}, {"layer0.W_h": 1, "layer0.W_s": 1, "layer1.W_below": 1}),
-        ({"arch": "scrn", "context": 3}, {"layer0.W_h": 1, "layer0.W_s": 1}),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "expected"), [
+    ({"arch": "lstm"}, {"layer0.W_h": 4}),
+    ({"arch": "mlstm", "embedding": 3}, {"layer0.W_x": 5, "layer0.W_hm": 1, "layer0.W_m": 4}),
+    ({"arch": "gru", "hidden": (4, 3)}, {
+        "layer0.W_h": 2, "layer0.W_hg": 1, "layer1.W_below": 3, "layer1.W_h": 2, "layer1.W_hg": 1}),
+    ({"arch": "hornn", "order": 3, "loss": "class-softmax", "classes": 2}, {"layer0.W_h": 1}),
+    ({"arch": "scrn", "hidden": (4, 3), "context": 4}, {
+        "layer0.W_h": 1, "layer0.W_s": 1, "layer1.W_below": 1, "layer1.W_h": 1, "layer1.W_s": 1}),
+    ({"arch": "scrn", "hidden": (4, 0), "context": 2}, {"layer0.W_h": 1, "layer0.W_s": 1, "layer1.W_below": 1}),
+    ({"arch": "scrn", "context": 3}, {"layer0.W_h": 1, "layer0.W_s": 1}),
+], ids=str)  # fmt: skip
 def test_muon_gets_the_hidden_matrices_gate_by_gate(options, expected):
     net = Network(**{"n_in": 6, "hidden": 4, "n_out": 6, **options})
     found, views = hidden_matrices(net), net.views(np.arange(net.n_parameters))

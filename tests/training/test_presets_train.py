@@ -35,15 +35,11 @@ def test_hessian_free_options_of_a_preset_are_those_of_a_run(preset, data, kind)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "kind"),
-    [
-        *(({"damping": damping}, ("text", "large_text")[at % 2]) for at, damping in enumerate(DAMPINGS)),
-        ({"preconditioner": "none"}, "large_text"),
-        ({"lambda_": 0.0}, "text"),  # large texts: one run of ten refuses steps at first (benchmarks/diary/presets.md)
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("options", "kind"), [
+    *(({"damping": damping}, ("text", "large_text")[at % 2]) for at, damping in enumerate(DAMPINGS)),
+    ({"preconditioner": "none"}, "large_text"),
+    ({"lambda_": 0.0}, "text"),  # large texts: one run of ten refuses steps at first (benchmarks/diary/presets.md)
+], ids=str)  # fmt: skip
 def test_the_tuned_preset_trains_with_every_damping(tmp_path, options, kind):
     tuned = hfrnn.HessianFreeOptions.tuned(kind)
     of_kind = {option.name: getattr(tuned, option.name) for option in declarations() if option.presets is not None}
@@ -65,16 +61,12 @@ def test_the_training_loss_of_a_record_is_without_the_penalty(tmp_path, options)
     assert metrics(run)[0]["train_loss"] == pytest.approx(math.log(net.n_out), rel=0.2)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"data": "addition", "length": 21, "sequences": 60, "arch": "rnn", "seed": 1},  # seed 0 has a step undone
-        {"data": "jsb", "arch": "lstm"},
-        pytest.param({"classes": 5, "embedding": 4}, marks=pytest.mark.slow),
-        pytest.param({"hidden": (5, 4)}, marks=pytest.mark.slow),
-    ],
-    ids=["task", "music", "class softmax", "stack"],
-)
+@pytest.mark.parametrize("options", [
+    {"data": "addition", "length": 21, "sequences": 60, "arch": "rnn", "seed": 1},  # seed 0 has a step undone
+    {"data": "jsb", "arch": "lstm"},
+    pytest.param({"classes": 5, "embedding": 4}, marks=pytest.mark.slow),
+    pytest.param({"hidden": (5, 4)}, marks=pytest.mark.slow),
+], ids=["task", "music", "class softmax", "stack"])  # fmt: skip
 def test_the_tuned_preset_trains_on_all_kinds_of_data(tmp_path, monkeypatch, options):
     (tmp_path / "jsb").mkdir()
     (tmp_path / "jsb" / "jsb.npz").write_bytes(stored())

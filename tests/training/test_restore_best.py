@@ -15,14 +15,11 @@ from hfrnn.training.trainer import train
 
 OPTIONS = {"schedule": "halve", "restore_best": True, "learning_rate": 0.5}
 MANNERS = {
-    "sgd": {},
-    "last weights": {"average": 0.0},
-    "momentum": {"momentum": 0.9, "average": 0.0},
-    "adam": {"optimizer": "adam", "learning_rate": 0.01},
-    "soap": {"optimizer": "soap", "learning_rate": 0.01},
+    "sgd": {}, "last weights": {"average": 0.0}, "momentum": {"momentum": 0.9, "average": 0.0},
+    "adam": {"optimizer": "adam", "learning_rate": 0.01}, "soap": {"optimizer": "soap", "learning_rate": 0.01},
     "online": {**ONLINE, "learning_rate": 0.01},
     "constraints": {"arch": "rnn", "activation": "relu", "density": 0.5, "excitatory": 0.7},
-}
+}  # fmt: skip
 
 
 class Epochs(Callback):

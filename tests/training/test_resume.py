@@ -19,9 +19,8 @@ from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.metrics import MetricsFile
 from hfrnn.training.trainer import train
 
+
 # ---------------------------------------------------------------------- killed runs
-
-
 class Stops(BaseException):
     """Ends a process in the middle of its writes, as nothing but a kill does."""
 
@@ -138,8 +137,6 @@ def test_a_run_has_no_summary_until_it_has_ended_again(tmp_path):
 
 
 # ---------------------------------------------------------------------- what resume refuses
-
-
 def test_a_changed_text_is_not_resumed(tmp_path):
     run = tiny_train(tmp_path).folder
     before = snapshot(run)

@@ -69,13 +69,10 @@ def test_a_signal_while_an_update_is_written_waits_for_that(tmp_path, whole, mon
     assert_resumes(tmp_path / "run", whole)
 
 
-@pytest.mark.parametrize(
-    ("place", "count"),
-    slow_unless(
-        lambda place, count: (place, count) in (("fsync", 1), ("replace", 2)),
-        product(("fsync", "replace"), range(1, 5)),
-    ),
-)
+PLACES = slow_unless(lambda *at: at in (("fsync", 1), ("replace", 2)), product(("fsync", "replace"), range(1, 5)))
+
+
+@pytest.mark.parametrize(("place", "count"), PLACES)
 def test_a_second_signal_in_the_middle_of_a_write_leaves_whole_files(tmp_path, whole, monkeypatch, place, count):
     watch = after(1, lambda: monkeypatch.setattr(os, place, at(count, twice, getattr(os, place))))
     with pytest.raises(Interrupted, match=r"after update [123], which is saved") as caught:
@@ -144,8 +141,6 @@ def test_a_signal_after_the_last_update_names_it(tmp_path):
 
 
 # ---------------------------------------------------------------------- when a signal raises KeyboardInterrupt
-
-
 @pytest.mark.slow
 def test_a_signal_during_an_import_takes_effect_after_it(tmp_path, monkeypatch):
     (tmp_path / "slow_module.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhole = True\n")
@@ -196,8 +191,6 @@ def test_a_run_inside_a_command_shares_its_handlers(tmp_path):
 
 
 # ---------------------------------------------------------------------- before and at the beginning
-
-
 def test_a_signal_before_a_new_run_has_a_folder_makes_none(tmp_path, monkeypatch):
     monkeypatch.setattr(hfrnn.training.trainer, "validation_objective", lambda *_: send(signal.SIGTERM))
     with pytest.raises(KeyboardInterrupt):

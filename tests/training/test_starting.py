@@ -29,8 +29,6 @@ def first(found):
 
 
 # ---------------------------------------------------------------------- the weights of another run
-
-
 @pytest.fixture(scope="module")
 def old(tmp_path_factory):
     """A run to start from."""
@@ -119,8 +117,6 @@ def test_weights_of_a_task_go_to_a_task_of_the_same_shape_only(tmp_path):
 
 
 # ---------------------------------------------------------------------- further checkpoints
-
-
 def listing(run, found):
     """A callback that notes the kept checkpoints after every line."""
     return callback(on_update=lambda record: found.append(sorted(path.name for path in run.glob("update-*"))))
@@ -179,8 +175,6 @@ def test_another_number_may_be_kept_when_a_run_goes_on(tmp_path):
 
 
 # ---------------------------------------------------------------------- the data of a run
-
-
 @pytest.mark.parametrize(("changed", "same"), [("text.txt", "valid.txt"), ("valid.txt", "text.txt")])
 def test_the_file_that_has_changed_is_named(tmp_path, changed, same):
     run = tiny_train(tmp_path, valid=text_file(tmp_path, OTHER, "valid.txt")).folder
@@ -204,13 +198,3 @@ def test_a_run_of_before_the_parts_had_checksums_names_its_text(tmp_path):
     text_file(tmp_path, TEXT + "x")
     with pytest.raises(CheckpointError, match=r"has changed since the run was started \(.*text\.txt\)"):
         train(resume=run, updates=4)
-
-
-@pytest.mark.parametrize("gone", ["text.txt", "valid.txt"])
-def test_data_that_is_gone_is_named_with_the_run(tmp_path, gone):
-    run = tiny_train(tmp_path, valid=text_file(tmp_path, OTHER, "valid.txt"), updates=1).folder
-    (tmp_path / gone).unlink()
-    result = CliRunner().invoke(main, ["train", "--resume", str(run), "--updates", "3"])
-    assert result.exit_code == 2
-    assert f"the data of {run} is not as it was when the run was started: there is no file" in result.stderr
-    assert gone in result.stderr

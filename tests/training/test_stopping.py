@@ -28,8 +28,6 @@ resource = pytest.importorskip("resource", reason="these limits are those of POS
 
 
 # ---------------------------------------------------------------------- a disk that fails
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A run of three updates that nothing stops."""
@@ -47,17 +45,11 @@ def full(count, place, monkeypatch, code=errno.ENOSPC):
     monkeypatch.setattr(os, place, at(count, fail, getattr(os, place)))
 
 
-@pytest.mark.parametrize(
-    ("place", "count", "code"),
-    slow_unless(
-        lambda place, count, code: count == 2,
-        [
-            (place, count, code)
-            for count, code in enumerate((errno.EIO, errno.ENOSPC, errno.EROFS, errno.EIO, errno.ENOSPC), 1)
-            for place in ("fsync", "replace")
-        ],
-    ),
-)
+WRITES = enumerate((errno.EIO, errno.ENOSPC, errno.EROFS, errno.EIO, errno.ENOSPC), 1)
+FAILURES = [(place, count, code) for count, code in WRITES for place in ("fsync", "replace")]
+
+
+@pytest.mark.parametrize(("place", "count", "code"), slow_unless(lambda place, count, code: count == 2, FAILURES))
 def test_a_disk_that_fails_in_training_is_told_and_nothing_is_lost(tmp_path, whole, monkeypatch, place, count, code):
     """At every one of the writes of updates 2 and 3."""
     fills = after(1, lambda: full(count, place, monkeypatch, code))
@@ -121,8 +113,6 @@ def test_a_folder_that_cannot_be_written_to_is_wrong_input(tmp_path):
 
 
 # ---------------------------------------------------------------------- a target
-
-
 def test_a_run_stops_at_its_target_and_says_so(tmp_path, monkeypatch):
     watch = Losses(monkeypatch, 4.0, 3.0, 2.0, 1.0)
     options = {"updates": 10, "target_bits": 2.0 / np.log(2), "callbacks": (watch,)}
@@ -163,8 +153,6 @@ def test_a_run_killed_after_the_update_that_ends_it_makes_no_other(tmp_path, mon
 
 
 # ---------------------------------------------------------------------- elsewhere
-
-
 def test_a_run_of_a_gpu_is_opened_and_goes_on_without_one(tmp_path, monkeypatch):
     def none():
         raise MissingExtraError("backend 'cupy' needs CuPy: install the extra cuda12, or use backend 'numpy'")

@@ -1,5 +1,6 @@
 """The time left is estimated from the work that is still to do."""
 
+import math
 from collections import Counter
 from types import SimpleNamespace
 
@@ -19,9 +20,8 @@ def test_the_coming_batches_are_those_that_are_drawn(first, growth, before, draw
     for _ in range(before):
         sampler.draw()
     expected, drawn = coming_sizes(sampler, draws, epochs), Counter[int]()
-    while (draws is None or drawn.total() < draws) and (
-        epochs is None or sampler.epoch + sampler.epoch_is_over < epochs
-    ):
+    most, last = (math.inf if each is None else each for each in (draws, epochs))
+    while drawn.total() < most and sampler.epoch + sampler.epoch_is_over < last:
         drawn[len(sampler.draw())] += 1
     assert +expected == drawn
 
@@ -59,20 +59,17 @@ class Watch(Callback):
         self.times.append(self.clock.now)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"updates": 6, "first_gradient_symbols": 100, "gradient_symbols": 600, "batch_growth": 1.5},
-        {"updates": None, "epochs": 2},
-        {"optimizer": "adam", "streams": 4, "updates": 30, "log_interval": 10},
-        {"optimizer": "sgd", "streams": 9, "updates": None, "epochs": 2, "log_interval": 7, "update_every": 5},
-        {"optimizer": "online", "arch": "lstm-krause", "streams": 9, "updates": None, "epochs": 1, "log_interval": 100},
-        {
-            "optimizer": "adam", "data": "addition", "length": 21, "arch": "rnn", "text": None, "sequences": 40,
-            "streams": 8, "epochs": 2, "updates": None, "log_interval": 3,
-        },
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("options", [
+    {"updates": 6, "first_gradient_symbols": 100, "gradient_symbols": 600, "batch_growth": 1.5},
+    {"updates": None, "epochs": 2},
+    {"optimizer": "adam", "streams": 4, "updates": 30, "log_interval": 10},
+    {"optimizer": "sgd", "streams": 9, "updates": None, "epochs": 2, "log_interval": 7, "update_every": 5},
+    {"optimizer": "online", "arch": "lstm-krause", "streams": 9, "updates": None, "epochs": 1, "log_interval": 100},
+    {
+        "optimizer": "adam", "data": "addition", "length": 21, "arch": "rnn", "text": None, "sequences": 40,
+        "streams": 8, "epochs": 2, "updates": None, "log_interval": 3,
+    },
+])  # fmt: skip
 def test_the_first_update_gives_the_time_left(options, tmp_path, monkeypatch):
     clock = Clock()
     monkeypatch.setattr(hfrnn.training.callbacks, "time", clock)

@@ -29,8 +29,6 @@ CONTRACT = (
 
 
 # ---------------------------------------------------------------------- the same bits
-
-
 def test_one_thread_and_two_give_the_same_bits(tmp_path):
     """With the same seed."""
     runs = [tiny_train(tmp_path, f"threads{n}", threads=n, hidden=9, gradient_symbols=0).folder for n in (1, 2)]
@@ -62,8 +60,6 @@ def test_a_resumed_run_equals_one_that_never_stopped(tmp_path, options):
 
 
 # ---------------------------------------------------------------------- interruption
-
-
 def test_a_signal_inside_cg_ends_with_the_last_update_saved(tmp_path):
     whole = tiny_train(tmp_path, "whole", updates=3)
     handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
@@ -104,8 +100,6 @@ def test_training_works_outside_the_main_thread(tmp_path):
 
 
 # ---------------------------------------------------------------------- failure
-
-
 def test_a_non_finite_start_is_one_sentence_and_keeps_the_state(tmp_path):
     with pytest.raises(NonFiniteError, match=r"after update 0.*smaller init_scale") as caught:
         tiny_train(tmp_path, init_scale=1e30)
@@ -138,8 +132,6 @@ def test_a_loss_that_is_no_longer_finite_keeps_the_last_good_state(tmp_path, mon
 
 
 # ---------------------------------------------------------------------- the log, the best, the end
-
-
 def test_every_line_of_the_log_has_the_keys_of_the_contract(tmp_path):
     lines = metrics(tiny_train(tmp_path, updates=3).folder, timed=True)
     assert [line["update"] for line in lines] == [1, 2, 3]
@@ -195,6 +187,30 @@ def test_a_callback_sees_the_run_and_can_end_it(tmp_path):
     assert events[-2:] == ["update 1", "end by callback"]
 
 
+def test_a_callback_that_changes_its_record_does_not_falsify_the_run(tmp_path):
+    spoils, read = callback(), []
+
+    def spoil(record):
+        for given in (record, spoils.trainer.last, spoils.trainer.best):
+            given.update(valid_bits=-1.0, valid_loss=-1.0, update=999)
+
+    spoils.on_start, spoils.on_update = lambda trainer: setattr(spoils, "trainer", trainer), spoil
+    result = tiny_train(tmp_path, callbacks=(spoils, callback(on_update=read.append)))
+    records = metrics(tmp_path / "run")
+    assert [each["update"] for each in read] == [each["update"] for each in records] == [1, 2]
+    best = min(records, key=lambda each: each["valid_loss"])
+    assert result.summary["best"]["valid_bits"] == best["valid_bits"] > 0
+    assert result.summary["last"]["update"] == 2
+
+
+def test_what_is_no_callback_is_refused_before_anything_is_written(tmp_path):
+    wrong = [[object()], Callback(), [Callback], "x", {"a": 1}]
+    for callbacks in wrong:
+        with pytest.raises(InputError, match="callbacks is"):
+            train(text="text.txt", out=tmp_path / "run", callbacks=callbacks)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_time_limit_ends_a_run_after_an_update(tmp_path):
     result = tiny_train(tmp_path, updates=None, minutes=1e-6)
     assert (result.summary["stopped"], result.summary["updates"]) == ("time", 1)
@@ -217,8 +233,6 @@ def test_the_stored_configuration_says_the_damping_in_full(tmp_path):
 
 
 # ---------------------------------------------------------------------- validation symbols
-
-
 def test_validation_symbols_never_seen_are_skipped_refused_or_mapped(tmp_path):
     valid = text_file(tmp_path, "The fox é and ü the dog.", "valid.txt")
     skipping = tiny_train(tmp_path, "skip", valid=valid, updates=1)
