@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def csv(folder):
 
 # ---------------------------------------------------------------------- training
 @pytest.mark.parametrize(("optimizer", "arrays"), [
-    ("hf", {"mask": MASK}),
+    pytest.param("hf", {"mask": MASK}, marks=pytest.mark.slow),
     pytest.param("hf", {"y": MASK[:, :, 0]}, marks=pytest.mark.slow),
     ("adam", {"y": MASK, "lengths": np.arange(12) % 9 + 1}), ("sgd", {"y": MASK[:, :, 0]}),
     pytest.param("soap", {"mask": MASK}, marks=pytest.mark.slow),
@@ -206,7 +207,7 @@ def test_arrays_in_memory_resume_if_they_are_given_again(tmp_path):
     assert_same(tmp_path / "whole", tmp_path / "halves")
 
 
-@pytest.mark.parametrize("optimizer", ["hf", "adam"])
+@pytest.mark.parametrize("optimizer", [pytest.param("hf", marks=pytest.mark.slow), "adam"])
 def test_drawn_batches_are_new_in_every_epoch_and_resume_to_the_same_bits(tmp_path, optimizer):
     drawn = []
 
@@ -281,6 +282,16 @@ def test_the_screen_says_what_is_trained_on(tmp_path):
     assert "data      r.csv: 14 sequences of 10 steps to train on, 1 to validate" in found
     assert "scaling   inputs and targets in units of their deviation in the training part" in found
     assert "loss" in call("evaluate", tmp_path / "run").stdout
+
+
+def test_the_files_of_arrays_are_inputs_that_no_command_writes_to(tmp_path):
+    pair = [str(tmp_path / name) for name in ("x.npy", "y.npy")]
+    for path, array in zip(pair, (X, Y), strict=True):
+        Path(path).write_bytes(npy(array))
+    table = {"data": str(csv(tmp_path)), **TABLE}
+    for options, files in (({"data": pair[0], "targets": [pair[1]]}, pair), (table, [tmp_path / "r.csv"])):
+        config = TrainConfig(**options).resolved()
+        assert config.kind.files(config.values) == files
 
 
 def test_values_that_are_large_or_far_from_0_and_not_scaled_are_noticed(tmp_path):

@@ -81,6 +81,7 @@ def test_training_itself_never_sees_it(tmp_path):
     assert lines[0] == lines[1]
 
 
+@pytest.mark.slow
 def test_first_order_methods_average_every_update_and_train_as_without(tmp_path):
     options = {"optimizer": "adam", "log_interval": 1, "validate_every": 1, "updates": 7, "dtype": "float64"}
     with_average = run(tmp_path, "with", average=0.6, keep=7, **options)
@@ -107,11 +108,6 @@ def test_a_loaded_average_leaves_the_array_of_the_state_alone():
     off = Average(0.0)
     off.add(np.ones(3))
     assert off.value is None
-
-
-def test_a_state_that_is_not_of_an_average_is_refused():
-    with pytest.raises(hfrnn.InputError, match="the state lacks average, averaged"):
-        Average(0.9).load_state_dict({"mu": 1.0})
 
 
 class BadStep(Callback):

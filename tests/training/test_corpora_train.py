@@ -24,6 +24,7 @@ def corpus(request, monkeypatch):
     return str(request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.corpus
 def test_a_corpus_trains_samples_and_is_scored(corpus, tmp_path):
     run = tmp_path / "run"

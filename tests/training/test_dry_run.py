@@ -56,6 +56,7 @@ def test_a_budget_that_nothing_fits_is_refused_with_the_numbers(tmp_path):
         dry_run(config(tmp_path, memory="20kB", preset="published"))
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_its_stored_plan(tmp_path, monkeypatch):
     whole = tiny_train(tmp_path, "whole", updates=3, checkpoint="3")
     part = tiny_train(tmp_path, "part", updates=1, checkpoint="3")
@@ -86,10 +87,8 @@ def test_a_dry_run_of_another_optimizer_times_an_update_and_writes_nothing(tmp_p
     assert snapshot(tmp_path) == before
     options |= {"text": text[0]} if text else {}
     found = dry_run(TrainConfig(**{**options, "hidden": (4,)}))
-    assert 0 < found.gradient < 5
     assert (found.loss, found.product) == (None, None)
-    assert found.update_seconds(10) == found.update_seconds(100) == found.gradient
-    assert found.expected_bytes > 0
+    assert found.update_seconds(10) == found.update_seconds(100) == found.gradient > 0
     assert list(found.plans) == roles
     stored = hfrnn.training.trainer.train(**options, updates=1, sample_length=0, out=tmp_path / "run").folder
     plans = load_checkpoint(stored / "last.safetensors")[1]["plans"]

@@ -96,6 +96,7 @@ def test_the_gradients_of_the_preconditioner_fit_a_quarter_of_the_memory(tmp_pat
         assert seen[0].method.expected_bytes > parts * vector
 
 
+@pytest.mark.slow
 def test_only_the_strength_asked_for_adapts(tmp_path):
     both = {"damping": "structural+tikhonov", "mu": 0.5, "lambda_": 0.01, "updates": 3, "validate_every": 9}
     for adapt, moves in {"both": (True, True), "mu": (True, False), "lambda": (False, True)}.items():

@@ -6,6 +6,7 @@ import math
 
 import pytest
 from support.method_runs import MUSIC, ONLINE, TASK, WINDOWS, Losses, run, training_state
+from support.slow import slow_unless
 from support.tiny_runs import callback, metrics
 
 from hfrnn.runs.checkpoint import load_checkpoint
@@ -85,9 +86,10 @@ def test_minutes_beside_updates_shorten_the_horizon(tmp_path, monkeypatch, updat
 LIMITS = {"updates": {"updates": 24}, "epochs": {"epochs": 2}, "minutes": {"minutes": 0.4}}
 
 
-@pytest.mark.parametrize(("limit", "optimizer"), [
-    ("updates", "adam"), pytest.param("epochs", "soap", marks=pytest.mark.slow), ("minutes", "muon"),
-])  # fmt: skip
+LIMITED = slow_unless(lambda limit, _: limit == "updates", zip(LIMITS, ("adam", "soap", "muon"), strict=True))
+
+
+@pytest.mark.parametrize(("limit", "optimizer"), LIMITED)
 def test_a_resumed_run_keeps_its_cosine_to_the_same_bits(tmp_path, monkeypatch, limit, optimizer):
     folders = []
     for name, stops in (("whole", (17,)), ("parts", (7, 8, 17))):
@@ -112,6 +114,7 @@ def test_new_updates_or_epochs_change_the_horizon_of_a_resumed_run(tmp_path):
     assert rates(folder)[16:] == pytest.approx([cosine(k, 2 * EPOCH) for k in range(16, 2 * EPOCH)], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_new_minutes_keep_the_horizon_of_a_resumed_run(tmp_path, monkeypatch):
     ticking(monkeypatch)
     folder = run(tmp_path, **COSINE, updates=10, callbacks=(ends(5),)).folder
@@ -146,9 +149,9 @@ def test_the_estimate_of_the_horizon(times, updates, horizon):
 
 
 # ---------------------------------------------------------------------- warm-up
-@pytest.mark.parametrize(
-    ("optimizer", "schedule"), [("sgd", "text8"), ("adam", "divide"), ("soap", "constant"), ("muon", "cosine")]
-)
+@pytest.mark.parametrize(("optimizer", "schedule"), slow_unless(lambda optimizer, _: optimizer in ("sgd", "muon"), [
+    ("sgd", "text8"), ("adam", "divide"), ("soap", "constant"), ("muon", "cosine"),
+]))  # fmt: skip
 def test_the_rate_rises_over_the_first_updates(tmp_path, optimizer, schedule):
     options = {**COSINE, "schedule": schedule, "optimizer": optimizer}
     found = rates(run(tmp_path, **options, warm_up=4, updates=8).folder)
@@ -170,6 +173,7 @@ def test_the_default_schedule_divides_for_texts_with_validation(tmp_path, option
         assert train(resume=result.folder, updates=2).config.schedule == schedule
 
 
+@pytest.mark.slow
 def test_a_run_with_minutes_and_the_default_schedule_ends_when_its_rate_is_used_up(tmp_path, monkeypatch):
     options = {"streams": 50, "log_interval": 1000, "minutes": 5.0}
     result = run(tmp_path, **options, callbacks=(Losses(monkeypatch, 1.0),))

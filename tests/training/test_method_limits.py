@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 from support.method_runs import MUSIC, ONLINE, TASK, TRAINED, WINDOWS, Losses, run, training_state
+from support.slow import slow_unless
 from support.tiny_runs import TEXT, callback, metrics
 
 import hfrnn
@@ -19,13 +20,13 @@ pytestmark = pytest.mark.usefixtures("small_music")
 EPOCH = {"streams": 50, "log_interval": 1000}  # an epoch of four windows is a line
 
 
-@pytest.mark.parametrize(("options", "expected"), [
+@pytest.mark.parametrize(("options", "expected"), slow_unless(lambda options, _: options.get("optimizer") != "online", [
     ({"schedule": "halve"}, [0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]),
     ({**ONLINE, "streams": 100, "schedule": "halve"}, [0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]),
     ({"schedule": "divide"}, [0.5, 0.5, 0.5, 1 / 3, 1 / 3, 2 / 9, 2 / 9]),
     ({"schedule": "text8"}, [0.5] * 5 + [0.25, 0.125]),
     ({"schedule": "text8", "constant_epochs": 3, "fractions": (1, 0, 0)}, [0.5] * 3 + [0.25, 0.125, 0.0625, 0.03125]),
-], ids=str)  # fmt: skip
+]), ids=str)  # fmt: skip
 def test_schedules_change_the_rate_after_epochs(tmp_path, monkeypatch, options, expected):
     """Halving and dividing where validation does not fall, that of text8 whatever it says."""
     watch = () if "fractions" in options else (Losses(monkeypatch, 3.0, 2.0, 2.5, 1.0, float("nan"), 0.5, 0.5),)
@@ -55,14 +56,12 @@ def test_validation_within_an_epoch_moves_no_schedule(tmp_path, monkeypatch):
     assert {line["learning_rate"] for line in lines} == {0.5}
 
 
-@pytest.mark.parametrize(("options", "updates"), [
-    ({"streams": 20}, (TRAINED - 1) // 20 // 10),
-    pytest.param({"update_every": 5}, (TRAINED - 1) // 4 // 5, marks=pytest.mark.slow),
+@pytest.mark.parametrize(("options", "updates"), slow_unless(lambda options, _: options in ({"streams": 20}, MUSIC), [
+    ({"streams": 20}, (TRAINED - 1) // 20 // 10), ({"update_every": 5}, (TRAINED - 1) // 4 // 5),
     ({**ONLINE, "streams": 100}, (TRAINED - 1) // 100), ({**TASK}, 40 // 6), ({**MUSIC}, 7 // 3),
-    pytest.param({"optimizer": "hf", "gradient_symbols": 500}, (TRAINED - 1) // 500, marks=pytest.mark.slow),
-    ({"optimizer": "hf", "gradient_symbols": 0}, 1),
-    pytest.param({**TASK, "optimizer": "hf", "gradient_symbols": 500}, 40 // 22, marks=pytest.mark.slow),
-], ids=["sgd", "windows", "online", "task", "music", "hf", "hf, all", "hf, task"])  # fmt: skip
+    ({"optimizer": "hf", "gradient_symbols": 500}, (TRAINED - 1) // 500),
+    ({"optimizer": "hf", "gradient_symbols": 0}, 1), ({**TASK, "optimizer": "hf", "gradient_symbols": 500}, 40 // 22),
+]), ids=["sgd", "windows", "online", "task", "music", "hf", "hf, all", "hf, task"])  # fmt: skip
 def test_epochs_end_a_run_after_so_many_passes(tmp_path, options, updates):
     result = run(tmp_path, **options, epochs=2)
     assert (result.summary["stopped"], result.summary["updates"]) == ("epochs", 2 * updates)
@@ -73,7 +72,9 @@ def test_epochs_end_a_run_after_so_many_passes(tmp_path, options, updates):
     assert training_state(more.folder)[0] == training_state(run(tmp_path, "whole", **options, epochs=3).folder)[0]
 
 
-@pytest.mark.parametrize("options", [{"validate_every": 10}, {"optimizer": "hf", "gradient_symbols": 300}], ids=str)
+@pytest.mark.parametrize("options", slow_unless(lambda options: "optimizer" in options, [
+    {"validate_every": 10}, {"optimizer": "hf", "gradient_symbols": 300},
+]), ids=str)  # fmt: skip
 def test_patience_ends_a_run_and_more_of_it_goes_on(tmp_path, monkeypatch, options):
     watch = Losses(monkeypatch, 3.0, 2.0, 2.5, float("nan"), 1.0)
     result = run(tmp_path, callbacks=(watch,), **options, patience=2, minutes=5.0)

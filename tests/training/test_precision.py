@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.command_line import call, refused
+from support.command_line import call
 from support.engine_cases import small_problem
 from support.fake_device import FakeBackend, HostAsDevice, register_device
 from support.tiny_runs import text_file, tiny_train
@@ -58,16 +58,6 @@ def test_a_run_in_tf32_goes_on_in_float32_on_a_cpu(tmp_path, monkeypatch):
     with pytest.raises(hfrnn.InputError, match="use backend='cupy', or precision='float32'"):
         train(resume=run, updates=3, backend="numpy")
     assert train(resume=run, updates=3, backend="numpy", precision="float32").summary["updates"] == 3
-
-
-def test_a_cpu_refuses_tf32_in_one_sentence(tmp_path):
-    flags = ["--precision", "tf32", "--backend", "numpy", "--hidden", 4, "--out", tmp_path / "run"]
-    message = refused("train", text_file(tmp_path), *flags)
-    assert message == (
-        "Error: --precision is 'tf32', and backend 'numpy' runs on the CPU, which has no TF32: use "
-        "--backend cupy, or --precision float32"
-    )
-    assert not (tmp_path / "run").exists()
 
 
 def test_float64_and_an_older_gpu_refuse_tf32(monkeypatch):

@@ -217,11 +217,6 @@ def test_the_time_limit_ends_a_run_after_an_update(tmp_path):
     assert [TrainConfig(**options).time_limit for options in ({}, {"updates": 3}, {"minutes": 2.0})] == [240, None, 120]
 
 
-def test_a_resumed_run_takes_a_new_limit_for_the_old_ones(tmp_path):
-    run = tiny_train(tmp_path, minutes=5).folder
-    assert train(resume=run, minutes=1e-6).summary["updates"] == 3
-
-
 def test_the_stored_configuration_says_the_damping_in_full(tmp_path):
     text = str(text_file(tmp_path))
     given = TrainConfig(text=text, hidden=(4,), sequence_length=10, updates=9, gradient_symbols=300, backend="numpy")
