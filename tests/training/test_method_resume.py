@@ -12,7 +12,7 @@ import pytest
 from support.fake_device import FakeArray, FakeBackend
 from support.method_runs import MUSIC, ONLINE, TASK, Losses, run, training_state
 from support.run_states import At, assert_close, assert_same
-from support.slow import one_in
+from support.slow import slow_unless
 from support.tiny_runs import callback, metrics, text_file
 
 import hfrnn
@@ -46,11 +46,11 @@ RESUMED = {
         {"optimizer": "soap", "arch": "mlstm", "sequence_length": 7, "warm_up": 60, "weight_decay": 1e-3,
          "max_norm": 0.5}, 45, 90,
     ),
-    "muon": ({"optimizer": "muon", "arch": "lstm", "hidden": (4, 3), "sequence_length": 7, "streams": 20}, 15, 70),
+    "muon": ({"optimizer": "muon", "arch": "lstm", "hidden": (4, 3), "sequence_length": 7, "streams": 20}, 5, 30),
     "a task with muon": ({**TASK, "optimizer": "muon"}, 6, 18),
     "music with soap": ({**MUSIC, "optimizer": "soap"}, 3, 8),
     "online": ({**ONLINE, "momentum": 0.5, "learning_rate": 0.05}, 100, 530),
-    "online with fewer rates": ({**ONLINE, "streams": 100, "schedule": "text8"}, 50, 130),
+    "online with fewer rates": ({**ONLINE, "streams": 100, "schedule": "text8", "constant_epochs": 1}, 15, 50),
     "a task": (TASK, 10, 30),
     "hf with growing batches": (
         {"optimizer": "hf", "arch": "rnn", "gradient_symbols": 600, "first_gradient_symbols": 50, "batch_growth": 1.5,
@@ -79,7 +79,10 @@ def unvalidated(line):
     return {key: value for key, value in line.items() if not key.startswith("valid")}
 
 
-@pytest.mark.parametrize("name", one_in(4, RESUMED))
+QUICK = ("muon", "music with soap", "online with fewer rates", "hf, both on a task")
+
+
+@pytest.mark.parametrize("name", slow_unless(lambda name: name in QUICK, RESUMED))
 def test_a_resumed_run_equals_one_that_never_stopped(tmp_path, name):
     options, first, total = RESUMED[name]
     whole = run(tmp_path, "whole", **options, updates=total).folder
@@ -95,6 +98,7 @@ def test_a_resumed_run_equals_one_that_never_stopped(tmp_path, name):
         assert [line for line in one if line["update"] != first] == [line for line in other if line["update"] != first]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_ended_again_and_again_has_the_same_updates(tmp_path):
     """Also where no line of the unbroken run ends."""
     whole = run(tmp_path, "whole", updates=60, arch="hornn").folder
@@ -104,11 +108,11 @@ def test_a_run_that_is_ended_again_and_again_has_the_same_updates(tmp_path):
     assert training_state(whole) == training_state(parts)
 
 
-@pytest.mark.parametrize(("options", "wanted"), [
+@pytest.mark.parametrize(("options", "wanted"), slow_unless(lambda _, wanted: wanted == 3, [
     ({"optimizer": "adam", "arch": "clockwork", "sequence_length": 12, "update_every": 4}, 2),
     ({**TASK, "optimizer": "adam", "log_interval": 4}, 3), ({**MUSIC, "log_interval": 4}, 3),
     ({**ONLINE, "log_interval": 100}, 2), ({}, 1),
-], ids=["adam", "task", "music", "online", "first line"])  # fmt: skip
+]), ids=["adam", "task", "music", "online", "first line"])  # fmt: skip
 def test_a_run_interrupted_within_a_line_goes_on_as_if_it_had_not_been(tmp_path, options, wanted):
     steps = 1 if options.get("optimizer") != "online" else 50
     updates = 80 if "log_interval" not in options else 4 * options["log_interval"]
@@ -147,7 +151,7 @@ def test_a_run_that_a_callback_ends_unvalidated_has_its_last_state(tmp_path):
     np.testing.assert_array_equal(result.theta, hfrnn.load(result.folder, "last").theta)
 
 
-@pytest.mark.parametrize("bad", ["loss", "gradient", "step"])
+@pytest.mark.parametrize("bad", slow_unless(lambda bad: bad == "loss", ["loss", "gradient", "step"]))
 def test_a_state_that_is_not_finite_leaves_that_of_the_last_line(tmp_path, monkeypatch, bad):
     compute, calls = Objective.data_loss_and_gradient, []
 
@@ -179,15 +183,11 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path):
 
 
 # ---------------------------------------------------------------------- on a device
-@pytest.mark.parametrize("options", [
+@pytest.mark.parametrize("options", slow_unless(lambda options: options == MUSIC, [
     {"arch": "clockwork", "update_every": 5, "max_norm": 1.0, "clip_value": 0.1, "clip_error": 0.1},
-    pytest.param({"arch": "hornn", "optimizer": "adam", "max_norm": {"*": 0.3}}, marks=pytest.mark.slow),
-    pytest.param({"optimizer": "muon"}, marks=pytest.mark.slow),
-    pytest.param({**TASK}, marks=pytest.mark.slow), {**MUSIC},
-    pytest.param({"optimizer": "soap"}, marks=pytest.mark.slow),
-    pytest.param({**TASK, **HF, "preset": "published"}, marks=pytest.mark.slow),
-    pytest.param({**TASK, "arch": "lstm", **HF}, marks=pytest.mark.slow),
-], ids=["sgd", "adam", "muon", "task", "music", "soap", "hf-published", "hf"])  # fmt: skip
+    {"arch": "hornn", "optimizer": "adam", "max_norm": {"*": 0.3}}, {"optimizer": "muon"}, TASK, MUSIC,
+    {"optimizer": "soap"}, {**TASK, **HF, "preset": "published"}, {**TASK, "arch": "lstm", **HF},
+]), ids=["sgd", "adam", "muon", "task", "music", "soap", "hf-published", "hf"])  # fmt: skip
 def test_a_run_on_a_strict_device_has_the_numbers_of_numpy_and_goes_on(tmp_path, monkeypatch, options):
     """The device's arrays refuse to become NumPy arrays."""
     fake = FakeBackend()
