@@ -55,7 +55,8 @@ def test_numba_makes_each_step_in_one_pass(name, kind):
     assert type(make_average(config, Network("rnn", 6, 4, 6))) is Average
 
 
-@pytest.mark.parametrize("optimizer", [pytest.param("sgd", marks=pytest.mark.slow), "adam"])
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_a_run_with_numba_resumes_with_the_same_bits_and_follows_the_one_with_numpy(tmp_path, optimizer):
     pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
     options = {

@@ -4,6 +4,7 @@ import math
 
 import pytest
 from support.music_files import stored
+from support.slow import slow_unless
 from support.tiny_runs import metrics, tiny_train
 
 import hfrnn
@@ -61,12 +62,10 @@ def test_the_training_loss_of_a_record_is_without_the_penalty(tmp_path, options)
     assert metrics(run)[0]["train_loss"] == pytest.approx(math.log(net.n_out), rel=0.2)
 
 
-@pytest.mark.parametrize("options", [
+@pytest.mark.parametrize("options", slow_unless(lambda options: options.get("data") == "jsb", [
     {"data": "addition", "length": 21, "sequences": 60, "arch": "rnn", "seed": 1},  # seed 0 has a step undone
-    {"data": "jsb", "arch": "lstm"},
-    pytest.param({"classes": 5, "embedding": 4}, marks=pytest.mark.slow),
-    pytest.param({"hidden": (5, 4)}, marks=pytest.mark.slow),
-], ids=["task", "music", "class softmax", "stack"])  # fmt: skip
+    {"data": "jsb", "arch": "lstm"}, {"classes": 5, "embedding": 4}, {"hidden": (5, 4)},
+]), ids=["task", "music", "class softmax", "stack"])  # fmt: skip
 def test_the_tuned_preset_trains_on_all_kinds_of_data(tmp_path, monkeypatch, options):
     (tmp_path / "jsb").mkdir()
     (tmp_path / "jsb" / "jsb.npz").write_bytes(stored())

@@ -42,7 +42,7 @@ class Epochs(Callback):
         trainer.method.validated = validated
 
 
-@pytest.mark.parametrize("manner", slow_unless(lambda manner: manner in ("momentum", "constraints"), MANNERS))
+@pytest.mark.parametrize("manner", slow_unless(lambda manner: manner == "constraints", MANNERS))
 def test_training_goes_on_with_the_best_epoch_when_the_rate_is_halved(tmp_path, monkeypatch, manner):
     seen, losses = Epochs(), Losses(monkeypatch, 3.0, 2.0, 2.5, 2.2, 1.9, 1.8)
     options = {**OPTIONS, "streams": 20, **MANNERS[manner], "epochs": 6}
@@ -84,6 +84,7 @@ def test_a_resumed_run_goes_back_to_the_same_bits(tmp_path, monkeypatch, manner)
     assert training_state(folders[0]) == training_state(folders[1])
 
 
+@pytest.mark.slow
 def test_the_validation_at_a_limit_does_not_count(tmp_path, monkeypatch):
     """The best state of a run may lie in the middle of an epoch; a resumed run goes back to that of an epoch."""
     whole = run(tmp_path, "whole", **OPTIONS, epochs=3, callbacks=(Losses(monkeypatch, 3.0, 2.0, 2.5),)).folder

@@ -89,6 +89,7 @@ def test_a_run_killed_at_any_of_its_writes_resumes_exactly(tmp_path, wholes, mon
     assert names[0] == names[1]
 
 
+@pytest.mark.slow
 def test_a_best_that_is_newer_than_the_last_state_stays_the_best(tmp_path):
     """As where `last` was put back from a copy."""
     whole = tiny_train(tmp_path, "whole", updates=3).folder

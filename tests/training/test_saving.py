@@ -47,10 +47,8 @@ def test_a_killed_run_makes_unsaved_updates_again(tmp_path):
     assert_same(whole, killed)
 
 
-@pytest.mark.parametrize(
-    ("error", "raised"),
-    [pytest.param(KeyboardInterrupt, Interrupted, marks=pytest.mark.slow), (RuntimeError, RuntimeError)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("error", "raised"), [(KeyboardInterrupt, Interrupted), (RuntimeError, RuntimeError)])
 def test_an_interrupted_run_writes_its_last_update(tmp_path, error, raised):
     def fail():
         raise error
