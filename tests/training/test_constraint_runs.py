@@ -182,7 +182,7 @@ def test_a_maximum_norm_by_name_holds_after_the_steps_of_every_first_order_optim
 def test_maximum_norms_by_name_are_a_flag_a_list_in_toml_and_a_dict_in_python(tmp_path):
     text, (first, again, third) = text_file(tmp_path), (tmp_path / name for name in ("first", "again", "third"))
     options = {"optimizer": "sgd", "arch": "rnn", "hidden": 4, "sequence_length": 10, "updates": 5, "log_interval": 1}
-    options["backend"] = "numpy"
+    options |= {"backend": "numpy", "sample_length": 0}
     flags = [word for name, value in options.items() for word in ("--" + name.replace("_", "-"), value)]
     call("train", text, *flags, "--max-norm", "layer0.*=0.3,output.W_y0=0.25", "--out", first)
     assert 'max_norm = [\n    "layer0.*=0.3",\n    "output.W_y0=0.25",\n]' in (first / "config.toml").read_text()

@@ -50,6 +50,7 @@ def test_a_schedule_that_is_used_up_ends_the_run_for_good(tmp_path, monkeypatch,
     assert "used up" in str(Trainer.resumed(result.folder, {}).method.lines()[0])
 
 
+@pytest.mark.slow
 def test_validation_within_an_epoch_moves_no_schedule(tmp_path, monkeypatch):
     watch = Losses(monkeypatch, 3.0, 4.0, 5.0, 6.0, 7.0, 1.0)  # the last is that of the epoch
     lines = metrics(run(tmp_path, callbacks=(watch,), schedule="halve", validate_every=10, epochs=2).folder)
@@ -85,7 +86,8 @@ def test_patience_ends_a_run_and_more_of_it_goes_on(tmp_path, monkeypatch, optio
     assert (result.summary["stopped"], len(metrics(result.folder))) == ("patience", 8)  # 1.0 four times
 
 
-@pytest.mark.parametrize("given", [{}, pytest.param(ONLINE, marks=pytest.mark.slow)], ids=["sgd", "online"])
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [{}, ONLINE], ids=["sgd", "online"])
 def test_a_run_that_was_stopped_inside_an_interval_has_the_lines_of_one_that_was_not(tmp_path, given):
     options = {"log_interval": 7, "validate_every": 14, "schedule": "constant", "patience": 100, **given}
     whole = run(tmp_path, "whole", **options, updates=40).folder

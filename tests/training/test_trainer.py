@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 from support.run_states import At, assert_same, state
-from support.tiny_runs import callback, metrics, text_file, tiny_train
+from support.tiny_runs import OPTIONS, callback, metrics, text_file, tiny_train
 from threadpoolctl import threadpool_limits
 
 import hfrnn
@@ -41,7 +41,7 @@ def test_another_seed_gives_other_weights(tmp_path):
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"damping": "line-search", "warm_start": 0.0},
+    {}, pytest.param({"damping": "line-search", "warm_start": 0.0}, marks=SLOW),
     {"damping": "tikhonov", "arch": "rnn", "activation": "logistic", "dtype": "float64"},
     pytest.param(
         {"damping": "none", "arch": "lstm", "hidden": (3, 2), "fractions": (1, 0, 0), "updates": 5}, marks=SLOW
@@ -219,7 +219,7 @@ def test_the_time_limit_ends_a_run_after_an_update(tmp_path):
 
 def test_the_stored_configuration_says_the_damping_in_full(tmp_path):
     text = str(text_file(tmp_path))
-    given = TrainConfig(text=text, hidden=(4,), sequence_length=10, updates=9, gradient_symbols=300, backend="numpy")
+    given = TrainConfig(text=text, **{**OPTIONS, "hidden": (4,), "updates": 9})
     result = train(given, updates=1, out=tmp_path / "run")  # a configuration and single options go together
     assert (result.summary["updates"], result.config.hidden) == (1, (4,))
     stored = RunFolder(tmp_path / "run").config()

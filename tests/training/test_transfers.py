@@ -63,7 +63,7 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", slow_unless(lambda name: name in ("adam", "soap", "constraints"), OPTIONS))
+@pytest.mark.parametrize("name", slow_unless(lambda name: name in ("adam", "constraints"), OPTIONS))
 def test_an_update_between_two_lines_does_not_wait(tmp_path, name):
     counts, options = Transfers(), {**OPTIONS[name], "updates": 24, "log_interval": 8, "validate_every": 1000}
     device = run(tmp_path, "device", **options, backend="cupy", callbacks=(counts,))
@@ -77,11 +77,10 @@ def test_an_update_between_two_lines_does_not_wait(tmp_path, name):
             assert one[figure] == pytest.approx(other[figure], rel=1e-5), figure
 
 
-@pytest.mark.parametrize(("bad", "clip"), [
-    ("loss", {"clip_norm": 0.0}), ("gradient", {"clip_norm": 5.0}),
-    ("gradient", {"clip_value": 5.0, "clip_norm": 0.0}), ("overflow", {"clip_norm": 0.0}),
-    ("overflow", {"clip_norm": 5.0}),
-])  # fmt: skip
+@pytest.mark.parametrize(("bad", "clip"), slow_unless(lambda bad, clip: clip == {"clip_norm": 5.0}, [
+    ("loss", {"clip_norm": 0.0}), ("gradient", {"clip_norm": 5.0}), ("overflow", {"clip_norm": 0.0}),
+    ("gradient", {"clip_value": 5.0, "clip_norm": 0.0}), ("overflow", {"clip_norm": 5.0}),
+]))  # fmt: skip
 def test_an_update_that_is_not_finite_is_told_at_the_next_line(tmp_path, monkeypatch, bad, clip):
     compute, calls = Objective.data_loss_and_gradient, []
     value = {"loss": 0.0, "gradient": math.inf, "overflow": 3e38 if clip["clip_norm"] == 0.0 else math.nan}[bad]
