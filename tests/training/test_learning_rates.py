@@ -105,6 +105,7 @@ def test_a_resumed_run_keeps_its_cosine_to_the_same_bits(tmp_path, monkeypatch, 
     assert len(rates(folders[0])) == 17
 
 
+@pytest.mark.slow
 def test_new_updates_or_epochs_change_the_horizon_of_a_resumed_run(tmp_path):
     folder = run(tmp_path, **COSINE, updates=10).folder
     train(resume=folder, updates=16)

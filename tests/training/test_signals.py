@@ -48,6 +48,7 @@ def test_a_signal_during_validation_stops_there_and_then(tmp_path, whole, number
     assert_resumes(tmp_path / "run", whole)
 
 
+@pytest.mark.slow
 def test_a_signal_during_a_search_stops_after_that_loss(tmp_path, monkeypatch):
     whole = tiny_train(tmp_path, "whole", mu_growth=0.0).folder
     loss = at(1, send, Objective.loss)

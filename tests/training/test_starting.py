@@ -48,6 +48,7 @@ def test_a_run_starts_from_the_best_weights_and_the_symbols_of_another(tmp_path,
     assert not np.array_equal(new.theta, begun[0])
 
 
+@pytest.mark.slow
 def test_a_run_started_from_another_resumes_exactly_without_it(tmp_path):
     tiny_train(tmp_path, "old", classes=3)
     options = {"init_from": tmp_path / "old", "text": text_file(tmp_path, OTHER, "other.txt"), "classes": 3}
@@ -59,6 +60,7 @@ def test_a_run_started_from_another_resumes_exactly_without_it(tmp_path):
     assert_same(whole, parts)
 
 
+@pytest.mark.slow
 def test_the_classes_of_a_softmax_are_those_of_the_other_run(tmp_path):
     tiny_train(tmp_path, "old", classes=3)
     other = text_file(tmp_path, OTHER + "z" * 500, "other.txt")

@@ -123,6 +123,7 @@ def test_a_run_stops_at_its_target_and_says_so(tmp_path, monkeypatch):
     assert (further.summary["stopped"], further.summary["updates"]) == ("target", 6)
 
 
+@pytest.mark.slow
 def test_without_validation_the_target_is_of_the_training_bits(tmp_path):
     options = {"fractions": (1, 0, 0), "hidden": 8, "gradient_symbols": 0}
     lines = metrics(tiny_train(tmp_path, "whole", updates=6, **options).folder)
