@@ -72,7 +72,7 @@ TARGETS = (
     Target("hfrnn/optim/lanczos.py", ("tests/optim/test_lanczos.py", "tests/analysis/test_spectrum.py")),
     Target(
         "hfrnn/optim/first_order.py",
-        ("tests/optim/test_sgd.py tests/optim/test_adam.py tests/optim/test_clipping.py", "tests/optim"),
+        ("tests/optim/test_first_order_formulas.py tests/optim/test_clipping.py", "tests/optim"),
     ),
     Target("hfrnn/optim/cg.py", ("tests/optim/test_cg*.py", "tests/optim")),
     *(

@@ -113,12 +113,6 @@ def test_on_iterate_ends_the_run_for_its_own_reason(reason):
     assert result.iterates[-1][0] == 6
 
 
-def test_the_logs_words_for_stopping():
-    assert {stop.value for stop in CGStop} == {
-        "progress", "max_iterations", "mu_growth", "no_gain", "noise", "curvature", "residual", "non_finite",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_singular_system_without_solution_ends_where_curvature_is_zero_to_rounding(dtype):
     a, b = np.diag([2.0, 1.0, 0.0]), np.ones(3)

@@ -107,8 +107,6 @@ def test_matrices_that_do_not_feed_the_same_units_are_refused(shapes):
 
 
 # ---------------------------------------------------------------------- on a device
-
-
 @pytest.mark.parametrize("bound", [0.5, 5.0, 1e3])
 def test_a_gradient_on_a_device_is_clipped_as_on_the_host_without_waiting(bound):
     g = np.random.default_rng(0).standard_normal(50).astype("f4")

@@ -1,7 +1,6 @@
 """What every first-order optimizer promises: exact resume, failures that change nothing, threads, a device, blocks."""
 
-from __future__ import annotations
-
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +21,7 @@ SHAPES = ((4, 6), (1, 5), (5, 3), (3, 1))
 BLOCKS = tuple(MatrixBlock(start, *shape) for start, shape in zip((0, 24, 29, 44), SHAPES, strict=True))
 HIDDEN = (MatrixBlock(0, 4, 6, gates=2), BLOCKS[2])
 N, COUNT = 47, 8
-MAKERS: dict[str, Callable[[int], FirstOrder]] = {
+MAKERS = {
     "sgd": lambda threads: SGD(SGDOptions(decay=0.1), threads),
     "nesterov": lambda threads: SGD(SGDOptions(nesterov=True), threads),
     "adam": lambda threads: Adam(AdamOptions(decay=0.1), threads),
@@ -34,19 +33,25 @@ START = np.linspace(-1, 1, N)
 Maker = Callable[..., Any]
 
 
+def test_the_defaults_are_those_of_their_authors():
+    found = [dataclasses.astuple(options()) for options in (SGDOptions, AdamOptions, SOAPOptions, MuonOptions)]
+    assert found[:2] == [(0.9, False, 0.0), (0.9, 0.999, 1e-8, 0.0)]
+    assert found[2:] == [(0.95, 0.95, 0.95, 10, 1e-8, 0.0), (0.9, 0.95, 1e-8, 0.0, 0.95)]
+
+
 @pytest.fixture(params=MAKERS)
-def make(request: pytest.FixtureRequest) -> Maker:
+def make(request):
     return lambda threads=1: MAKERS[request.param](threads)
 
 
-def steps(optimizer: FirstOrder, theta: Any = START, gradients: Any = GRADIENTS, lr: float = 0.1) -> Any:
+def steps(optimizer, theta=START, gradients=GRADIENTS, lr=0.1):
     for g in gradients:
         theta = optimizer.step(theta, g.astype(theta.dtype), lr)
     return theta
 
 
 @pytest.mark.parametrize(("dtype", "done"), [("f4", 0), ("f4", 1), ("f8", 2), ("f4", 5)])
-def test_going_on_from_a_state_dict_gives_the_same_bits(make: Maker, dtype: str, done: int) -> None:
+def test_going_on_from_a_state_dict_gives_the_same_bits(make, dtype, done):
     optimizer = make()
     theta = steps(optimizer, START.astype(dtype), GRADIENTS[:done])
     state = optimizer.state_dict()
@@ -63,7 +68,7 @@ def test_going_on_from_a_state_dict_gives_the_same_bits(make: Maker, dtype: str,
     assert resumed.steps == COUNT
 
 
-def test_a_step_goes_the_same_way_wherever_it_is_written(make: Maker) -> None:
+def test_a_step_goes_the_same_way_wherever_it_is_written(make):
     optimizers, fresh, own, other, spare = [make() for _ in range(3)], START, START.copy(), START, np.full(N, np.nan)
     for g in GRADIENTS:
         before = g.copy(), fresh.copy(), other.copy()
@@ -89,9 +94,7 @@ BAD = [  # the optimizer, the place and the value of a bad entry, the number of 
 
 
 @pytest.mark.parametrize(("kind", "place", "value", "done", "culprit"), BAD)
-def test_a_step_that_is_not_finite_changes_nothing(
-    kind: str, place: int, value: float, done: int, culprit: str
-) -> None:
+def test_a_step_that_is_not_finite_changes_nothing(kind, place, value, done, culprit):
     optimizer, other, start = MAKERS[kind](1), MAKERS[kind](1), START.astype("f4")
     theta = steps(optimizer, start, GRADIENTS[:done])
     before, state, bad = theta.copy(), optimizer.state_dict(), GRADIENTS[3].astype("f4")
@@ -106,7 +109,7 @@ def test_a_step_that_is_not_finite_changes_nothing(
     assert np.array_equal(steps(optimizer, theta, GRADIENTS[done:]), steps(other, theta, GRADIENTS[done:]))
 
 
-def test_a_momentum_that_overflows_changes_nothing() -> None:
+def test_a_momentum_that_overflows_changes_nothing():
     optimizer, large = MAKERS["muon"](1), np.zeros(N, "f4")
     large[:24] = 1.5e38
     theta = optimizer.step(START.astype("f4"), large, 0.1)
@@ -116,7 +119,7 @@ def test_a_momentum_that_overflows_changes_nothing() -> None:
     assert optimizer.steps == 1
 
 
-def test_threads_change_no_bit(make: Maker) -> None:
+def test_threads_change_no_bit(make):
     found = []
     for threads in (1, 2, 5):
         with threadpool_limits(threads, user_api="blas"):
@@ -128,7 +131,7 @@ def test_threads_change_no_bit(make: Maker) -> None:
 
 
 @pytest.mark.parametrize("kind", [SGD, Adam])
-def test_threads_change_no_bit_of_vectors_of_several_pieces(kind: Any) -> None:
+def test_threads_change_no_bit_of_vectors_of_several_pieces(kind):
     theta, gradient = np.random.default_rng(0).standard_normal((2, 3 * STEP_PIECE + 17)).astype("f4")
     one, *others = (steps(kind(threads=threads), theta, [gradient] * 3) for threads in (1, 2, 3, 5))
     for other in others:
@@ -137,12 +140,12 @@ def test_threads_change_no_bit_of_vectors_of_several_pieces(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [SOAP, Muon])
-def test_a_gradient_of_zero_changes_nothing(kind: Any) -> None:
+def test_a_gradient_of_zero_changes_nothing(kind):
     assert np.array_equal(steps(kind(BLOCKS if kind is SOAP else HIDDEN), START, np.zeros((12, N))), START)
 
 
 @pytest.mark.parametrize("kind", [SOAP, Muon])
-def test_threads_of_blas_change_no_bit_of_large_matrices(kind: Any) -> None:
+def test_threads_of_blas_change_no_bit_of_large_matrices(kind):
     block, found = MatrixBlock(0, 130, 260), []
     gradients = np.random.default_rng(2).standard_normal((3, block.size)).astype("f4")
     for threads in (1, 2):
@@ -154,7 +157,7 @@ def test_threads_of_blas_change_no_bit_of_large_matrices(kind: Any) -> None:
 
 @pytest.mark.parametrize("part", [slice(None), slice(3, None)], ids=["another view", "a part shared"])
 @pytest.mark.parametrize("kind", [SGD, Adam])
-def test_a_step_that_is_not_finite_in_the_piece_of_any_thread_is_not_made(kind: Any, part: slice) -> None:
+def test_a_step_that_is_not_finite_in_the_piece_of_any_thread_is_not_made(kind, part):
     size = 2 * STEP_PIECE + 1
     for place in (0, STEP_PIECE + 3, 2 * STEP_PIECE):
         memory, gradient = np.ones((2, size + 3), "f4")
@@ -165,11 +168,11 @@ def test_a_step_that_is_not_finite_in_the_piece_of_any_thread_is_not_made(kind: 
         assert (theta == 1).all()
 
 
-def test_steps_on_a_strict_device_give_the_bits_of_the_host(make: Maker) -> None:
+def test_steps_on_a_strict_device_give_the_bits_of_the_host(make):
     """The device's arrays refuse to become NumPy arrays; the two decompositions are those of the host."""
     host, device, theta = make(), make(), START.astype("f4")
     assert isinstance(device, FirstOrder)
-    found: Any = FakeArray(theta.copy())
+    found = FakeArray(theta.copy())
     for g in GRADIENTS.astype("f4"):
         theta, found = host.step(theta, g, 0.1), device.step(found, FakeArray(g), 0.1, out=found)
         assert isinstance(found, FakeArray)
@@ -182,7 +185,7 @@ def test_steps_on_a_strict_device_give_the_bits_of_the_host(make: Maker) -> None
     assert np.array_equal(found._host, theta)
 
 
-def test_a_state_that_does_not_fit_changes_nothing(make: Maker) -> None:
+def test_a_state_that_does_not_fit_changes_nothing(make):
     optimizer, untouched = make(), make()
     theta = steps(optimizer)
     state, other = optimizer.state_dict(), Adam() if optimizer.kind == "sgd" else SGD()
@@ -195,7 +198,7 @@ def test_a_state_that_does_not_fit_changes_nothing(make: Maker) -> None:
     assert np.array_equal(steps(optimizer, theta), steps(untouched, theta))
 
 
-def test_wrong_arguments_of_a_step_are_refused(make: Maker) -> None:
+def test_wrong_arguments_of_a_step_are_refused(make):
     optimizer = make()
     theta = steps(optimizer)
     for lr in (0.0, -0.1, np.nan, np.inf):
@@ -209,18 +212,14 @@ def test_wrong_arguments_of_a_step_are_refused(make: Maker) -> None:
 
 
 @pytest.mark.parametrize("kind", [SOAP, Muon])
-@pytest.mark.parametrize(
-    ("blocks", "words"),
-    [
-        (None, "blocks is None: give a sequence of MatrixBlock"),
-        ([(0, 2, 3)], "blocks is a list: give a sequence of MatrixBlock"),
-        (BLOCKS[::-1], "start of a block is 29: give a whole number, 47 or more"),
-        ((BLOCKS[0], MatrixBlock(23, 2, 2)), "start of a block is 23: give a whole number, 24 or more"),
-        ((MatrixBlock(0, 0, 2),), "rows of a block is 0"),
-        ((MatrixBlock(0, 2, -1),), "columns of a block is -1"),
-    ],
-)
-def test_wrong_blocks_are_refused(kind: Any, blocks: Any, words: str) -> None:
+@pytest.mark.parametrize(("blocks", "words"), [
+    (None, "blocks is None: give a sequence of MatrixBlock"),
+    ([(0, 2, 3)], "blocks is a list: give a sequence of MatrixBlock"),
+    (BLOCKS[::-1], "start of a block is 29: give a whole number, 47 or more"),
+    ((BLOCKS[0], MatrixBlock(23, 2, 2)), "start of a block is 23: give a whole number, 24 or more"),
+    ((MatrixBlock(0, 0, 2),), "rows of a block is 0"), ((MatrixBlock(0, 2, -1),), "columns of a block is -1"),
+])  # fmt: skip
+def test_wrong_blocks_are_refused(kind, blocks, words):
     with pytest.raises(InputError, match=words) as caught:
         kind(blocks)
     assert "\n" not in str(caught.value)

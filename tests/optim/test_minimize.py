@@ -28,17 +28,11 @@ def functions(problem):
     return problem.value, lambda theta: problem.jacobian(theta).T @ problem.residual(theta), gauss_newton
 
 
-@pytest.mark.parametrize(
-    ("problem", "start"),
-    [
-        (rosenbrock(), np.array([-1.2, 1.0])),
-        (exponentials(), np.array([1.0, -1.0, 1.0, -0.5])),
-        (exponentials(noise=0.01), np.array([1.5, -1.0, 1.0, -0.3])),
-        (wavy(n=6, strength=1.0), np.zeros(6)),
-        (linear()[0], np.ones(30)),
-    ],
-    ids=["rosenbrock", "exponentials", "noisy exponentials", "wavy", "linear"],
-)
+@pytest.mark.parametrize(("problem", "start"), [
+    (rosenbrock(), np.array([-1.2, 1.0])), (exponentials(), np.array([1.0, -1.0, 1.0, -0.5])),
+    (exponentials(noise=0.01), np.array([1.5, -1.0, 1.0, -0.3])),
+    (wavy(n=6, strength=1.0), np.zeros(6)), (linear()[0], np.ones(30)),
+], ids=["rosenbrock", "exponentials", "noisy exponentials", "wavy", "linear"])  # fmt: skip
 def test_the_answers_are_scipys(problem, start):
     found = minimize(*functions(problem), start, max_updates=500, gradient_tolerance=1e-12, **QUICK)
     theirs = scipy.optimize.least_squares(
@@ -63,9 +57,8 @@ def test_a_convex_quadratic_is_solved_to_machine_precision(dtype):
         return float(0.5 * x @ (wide @ x) - b @ x)
 
     found = minimize(
-        loss, lambda x: a @ x - b, lambda x: lambda v: a @ v,
-        np.zeros(25, dtype), damping=Damping("none"), max_updates=1,
-        options=HessianFreeOptions(cg_epsilon=0.0, cg_iterations=200),
+        loss, lambda x: a @ x - b, lambda x: lambda v: a @ v, np.zeros(25, dtype), max_updates=1,
+        damping=Damping("none"), options=HessianFreeOptions(cg_epsilon=0.0, cg_iterations=200),
     )  # fmt: skip
     solution = np.linalg.solve(a.astype(np.float64), b.astype(np.float64))
     assert found.theta.dtype == dtype
@@ -81,45 +74,36 @@ def test_tikhonov_damping_adds_lambda():
 
 
 def test_structural_damping_takes_its_matrix():
-    problem, seen = wavy(n=6), []
-
-    def structural(theta):
-        return lambda v: seen.append(v.copy()) or np.arange(6) * v
-
-    damping = Damping("structural", mu=0.5, lambda_=0.0)
-    found = minimize(*functions(problem), np.zeros(6), damping=damping, structural=structural, max_updates=1)
-    a = problem.jacobian(np.zeros(6)).T @ problem.jacobian(np.zeros(6)) + 0.5 * np.diag(np.arange(6.0))
-    first = seen[0] @ a @ seen[0]
-    assert len(seen) == found.products
-    assert found.updates == 1
-    step = seen[0] * (seen[0] @ seen[0]) / first
-    one = minimize(
-        *functions(problem), np.zeros(6), damping=damping, structural=structural, max_updates=1,
+    value, gradient, product = functions(wavy(n=6))
+    found = minimize(
+        value, gradient, product, np.zeros(6), max_updates=1, damping=Damping("structural", mu=0.5, lambda_=0.0),
+        structural=lambda theta: lambda v: np.arange(6) * v,
         options=HessianFreeOptions(cg_iterations=1, line_search_backtracks=0, armijo=0.0),
     )  # fmt: skip
-    assert np.allclose(one.theta, step, rtol=1e-12)
+    g = gradient(np.zeros(6))
+    assert np.allclose(
+        found.theta, -g * (g @ g) / (g @ product(np.zeros(6))(g) + 0.5 * g @ (np.arange(6) * g)), rtol=1e-12
+    )
 
 
 def test_preconditioners_reach_every_update():
-    problem = wavy(n=6)
-    called = []
+    called, options = [], HessianFreeOptions(preconditioner="diagonal")
 
     def by_hand(r, out):
         called.append("hand")
         out[:] = r
 
-    minimize(*functions(problem), np.zeros(6), preconditioner=by_hand, max_updates=1)
-    minimize(
-        *functions(problem), np.zeros(6), squared_gradients=lambda x: called.append("D") or np.ones(6), max_updates=1,
-        options=HessianFreeOptions(preconditioner="diagonal"),
-    )  # fmt: skip
+    def squares(theta):
+        called.append("D")
+        return np.ones(6)
+
+    minimize(*functions(wavy(n=6)), np.zeros(6), preconditioner=by_hand, max_updates=1)
+    minimize(*functions(wavy(n=6)), np.zeros(6), squared_gradients=squares, max_updates=1, options=options)
     assert called[0] == "hand"
     assert called.count("D") == 1
 
 
-# an objective
-
-
+# ---------------------------------------------------------------------- an objective
 def network_objective(**options):
     net = hfrnn.Network("lstm", n_in=3, hidden=4, n_out=3, loss="softmax", dtype="float64", **options)
     symbols = np.random.default_rng(0).integers(0, 3, (6, 5))
@@ -161,20 +145,12 @@ def test_an_objective_takes_no_functions_of_its_own(argument):
         minimize(objective, theta=theta, **{argument: lambda at: at})
 
 
-# how it ends
-
-
+# ---------------------------------------------------------------------- how it ends
 def test_the_minimum_has_the_type_of_theta():
-    d = np.array([1.0, 4.0])
-    found = minimize(
-        lambda theta: float(theta @ (d * theta)) / 2 + 1.0,
-        lambda theta: d * theta,  # float64
-        lambda theta: lambda v: d * v,
-        np.ones(2, dtype="float32"),
-        max_updates=3,
-    )
+    value, gradient, product = functions(rosenbrock())  # of float64
+    found = minimize(value, gradient, product, np.array([-1.2, 1.0], "float32"), max_updates=3)
     assert found.theta.dtype == np.float32
-    assert found.loss < 1.5
+    assert found.loss < value(np.array([-1.2, 1.0]))
 
 
 def test_it_ends_at_the_start_where_the_gradient_is_small():
@@ -217,15 +193,12 @@ def test_the_gradient_is_computed_once_at_each_point_and_the_start_is_not_writte
     assert np.array_equal(start, [-1.2, 1.0])
 
 
-@pytest.mark.parametrize(
-    ("words", "arguments"),
-    [
-        ("structural is not given", {"damping": Damping("structural")}),
-        ("damping has no mu", {"structural": lambda theta: lambda v: v}),
-        ("max_updates is -1", {"max_updates": -1}),
-        ("gradient_tolerance is nan", {"gradient_tolerance": float("nan")}),
-    ],
-)
+@pytest.mark.parametrize(("words", "arguments"), [
+    ("structural is not given", {"damping": Damping("structural")}),
+    ("damping has no mu", {"structural": lambda theta: lambda v: v}),
+    ("max_updates is -1", {"max_updates": -1}),
+    ("gradient_tolerance is nan", {"gradient_tolerance": float("nan")}),
+])  # fmt: skip
 def test_wrong_arguments_are_refused_by_name(words, arguments):
     with pytest.raises(InputError, match=words):
         minimize(*functions(rosenbrock()), np.array([-1.2, 1.0]), **arguments)

@@ -1,7 +1,6 @@
 """How updates fail and end, rho on a batch of its own, mu and lambda adapted apart, and preconditioners by option."""
 
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +15,8 @@ from hfrnn.optim.preconditioner import shift_of
 
 ZERO, DAMPED = np.zeros(40), Damping("tikhonov")
 
-# failures, and when to give up
 
-
+# ---------------------------------------------------------------------- failures, and when to give up
 def failing(bend=lambda theta, f: 1e9, **options):
     """An optimizer, and an objective whose loss is bent everywhere but at theta itself."""
     return HessianFree(DAMPED, HessianFreeOptions(**options)), wavy(bend=bend)
@@ -121,9 +119,7 @@ def test_a_gradient_of_zero_is_a_solution_and_no_failure(kind):
     assert solution_of(optimizer) is None
 
 
-# rho on a batch of its own
-
-
+# ---------------------------------------------------------------------- rho on a batch of its own
 def test_rho_is_measured_on_a_separate_objective():
     gradient, curvature, separate = wavy(), wavy(rows=slice(30)), wavy(rows=slice(30, 60))
     options = HessianFreeOptions(rho_objective="separate")
@@ -149,20 +145,12 @@ def test_a_separate_loss_that_is_not_finite_is_an_error():
         HessianFree(DAMPED, options).update(ZERO, wavy(), None, wavy(bend=lambda theta, f: math.inf))
 
 
-# mu and lambda together or apart
-
-
-@pytest.mark.parametrize(
-    ("adapt", "rules", "expected"),
-    [
-        ("both", (), (0.3, 0.6)),
-        ("mu", (), (0.3, 0.4)),
-        ("lambda", (), (0.2, 0.6)),
-        ("none", (), (0.2, 0.4)),
-        ("both", (LevenbergMarquardt(grow=2.0),), (0.4, 0.8)),
-        ("both", (LevenbergMarquardt(grow=2.0), LevenbergMarquardt(grow=5.0)), (0.4, 2.0)),
-    ],
-)
+# ---------------------------------------------------------------------- mu and lambda together or apart
+@pytest.mark.parametrize(("adapt", "rules", "expected"), [
+    ("both", (), (0.3, 0.6)), ("mu", (), (0.3, 0.4)), ("lambda", (), (0.2, 0.6)), ("none", (), (0.2, 0.4)),
+    ("both", (LevenbergMarquardt(grow=2.0),), (0.4, 0.8)),
+    ("both", (LevenbergMarquardt(grow=2.0), LevenbergMarquardt(grow=5.0)), (0.4, 2.0)),
+])  # fmt: skip
 def test_the_adapted_strengths_grow_after_a_failure_each_by_its_rule(adapt, rules, expected):
     damping = Damping("structural+tikhonov", 0.2, 0.4, adapt=adapt)
     optimizer = HessianFree(damping, HessianFreeOptions(mu_growth=None), *rules)
@@ -188,9 +176,7 @@ def test_a_rule_for_a_lambda_that_does_not_adapt_is_refused():
             HessianFree(damping, lambda_rule=LevenbergMarquardt())
 
 
-# preconditioners, and true residuals
-
-
+# ---------------------------------------------------------------------- preconditioners, and true residuals
 @pytest.mark.parametrize(("exponent", "shift", "relative"), [(0.75, None, None), (0.5, 2.0, None), (0.75, None, 0.1)])
 def test_the_diagonal_is_that_of_the_curvature_objective_with_lambda_or_the_shift(exponent, shift, relative):
     gradient, curvature = linear()[0], with_squares(linear(seed=3)[0])
@@ -248,16 +234,3 @@ def test_a_recomputed_residual_is_reported_with_its_drift():
     assert 0.0 < update.residual_drift < 1e-3
     assert update.products == update.cg_iterations + update.cg_iterations // 5
     assert 0.0 < update.residual_norm < update.gradient_norm
-
-
-def test_the_parts_of_an_update_take_no_longer_than_the_update():
-    def slowly(theta, f):
-        time.sleep(0.005)
-        return f
-
-    begin = time.perf_counter()
-    seconds = HessianFree(DAMPED).update(ZERO, wavy(bend=slowly)).seconds
-    total = time.perf_counter() - begin
-    assert seconds["search"] >= 0.005
-    assert sum(seconds[part] for part in ("gradient", "preconditioner", "cg", "search")) <= total
-    assert seconds["products"] <= seconds["cg"]

@@ -1,10 +1,6 @@
 """The average of the parameters over the updates: its formula, and what of a run it is used for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +13,10 @@ import hfrnn
 from hfrnn.optim.average import Average
 from hfrnn.optim.outcome import Failure
 from hfrnn.runs.checkpoint import load_checkpoint
-from hfrnn.runs.config import TrainConfig
 from hfrnn.training.trainer import Callback, Trainer, train
 
 
-def averaged(vectors: Any, decay: float) -> Any:
+def averaged(vectors, decay):
     """The average by its weights: a_k of the last vector, (1 - a_k) * a_{k-1} of the one before, ..."""
     shares = [max(1 - decay, 9 / (k + 8)) for k in range(1, len(vectors) + 1)]
     weights = [share * np.prod([1 - later for later in shares[k + 1 :]]) for k, share in enumerate(shares)]
@@ -32,7 +27,7 @@ def averaged(vectors: Any, decay: float) -> Any:
 @given(
     count=st.integers(1, 60), decay=st.floats(0.01, 0.99), seed=st.integers(0, 99), dtype=st.sampled_from(["f4", "f8"])
 )
-def test_it_is_the_mean_with_the_weights_of_its_formula(count: int, decay: float, seed: int, dtype: str) -> None:
+def test_it_is_the_mean_with_the_weights_of_its_formula(count, decay, seed, dtype):
     vectors = np.random.default_rng(seed).standard_normal((count, 3)).astype(dtype)
     average = Average(decay)
     for vector in vectors:
@@ -40,17 +35,16 @@ def test_it_is_the_mean_with_the_weights_of_its_formula(count: int, decay: float
         average.add(vector)
         vector += 1  # the average keeps none of them
         vector[:] = before
-    assert average.value is not None
     assert (average.count, average.value.dtype) == (count, vectors.dtype)
     np.testing.assert_allclose(average.value, averaged(vectors, decay), rtol=1e-4, atol=1e-5 if dtype == "f4" else 1e-9)
 
 
-def states(run: Path) -> list[dict[str, Any]]:
+def states(run):
     """The arrays of the kept checkpoints, in their order."""
     return [load_checkpoint(path)[0] for path in sorted(run.glob("update-*.safetensors"))]
 
 
-def test_validation_best_and_samples_are_of_the_average(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_best_and_samples_are_of_the_average(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr("hfrnn.training.trainer.draw_text", lambda net, theta, *rest: drawn.append(theta.copy()))
     result = tiny_train(tmp_path, updates=5, keep=5, average=0.6, dtype="float64")
@@ -68,18 +62,16 @@ def test_validation_best_and_samples_are_of_the_average(tmp_path: Path, monkeypa
         np.testing.assert_allclose(theta, averages[n], rtol=1e-12)
 
 
-def loss_of(run: Path, theta: Any) -> float:
+def loss_of(run, theta):
     """The validation loss of a run's network with some parameters."""
     trainer = Trainer.resumed(run, {"updates": 9})
     try:
-        assert trainer.validation is not None
         return trainer.validation.loss(theta)
     finally:
-        assert trainer.folder is not None
         trainer.folder.lock.release()
 
 
-def test_training_itself_never_sees_it(tmp_path: Path) -> None:
+def test_training_itself_never_sees_it(tmp_path):
     runs = [tiny_train(tmp_path, str(decay), updates=3, average=decay).folder for decay in (0.0, 0.9)]
     plain, other = (load_checkpoint(run / "last.safetensors")[0] for run in runs)
     assert "method.average" not in plain
@@ -89,7 +81,8 @@ def test_training_itself_never_sees_it(tmp_path: Path) -> None:
     assert lines[0] == lines[1]
 
 
-def test_first_order_methods_average_every_update_and_train_as_without(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_first_order_methods_average_every_update_and_train_as_without(tmp_path):
     options = {"optimizer": "adam", "log_interval": 1, "validate_every": 1, "updates": 7, "dtype": "float64"}
     with_average = run(tmp_path, "with", average=0.6, keep=7, **options)
     without = run(tmp_path, "without", average=0.0, keep=7, **options)
@@ -105,14 +98,7 @@ def test_first_order_methods_average_every_update_and_train_as_without(tmp_path:
     np.testing.assert_array_equal(hfrnn.load(coarse.folder, "last").theta, found)
 
 
-def test_the_default_decay_belongs_to_the_optimizer(tmp_path: Path) -> None:
-    found = {
-        name: TrainConfig(optimizer=name).resolved().average for name in ("hf", "sgd", "adam", "soap", "muon", "online")
-    }
-    assert found == {"hf": 0.999, **dict.fromkeys(("sgd", "adam", "soap", "muon"), 0.995), "online": None}
-
-
-def test_a_loaded_average_leaves_the_array_of_the_state_alone() -> None:
+def test_a_loaded_average_leaves_the_array_of_the_state_alone():
     given = np.ones(3)
     average = Average(0.5)
     average.load_state_dict({"average": given, "averaged": 3})
@@ -124,23 +110,18 @@ def test_a_loaded_average_leaves_the_array_of_the_state_alone() -> None:
     assert off.value is None
 
 
-def test_a_state_that_is_not_of_an_average_is_refused() -> None:
-    with pytest.raises(hfrnn.InputError, match="the state lacks average, averaged"):
-        Average(0.9).load_state_dict({"mu": 1.0})
-
-
 class BadStep(Callback):
     """Makes the third step of HF a bad one, and collects the parameters that are not undone by the next update."""
 
-    def __init__(self) -> None:
-        self.kept: list[Any] = []
-        self.average: Any = None
+    def __init__(self):
+        self.kept = []
+        self.average = None
 
-    def on_start(self, trainer: Trainer) -> None:
-        method: Any = trainer.method
+    def on_start(self, trainer):
+        method = trainer.method
         own, self.average = method.optimizer.update, method.average
 
-        def update(*arguments: Any, **options: Any) -> Any:
+        def update(*arguments, **options):
             step = own(*arguments, **options)
             if len(self.kept) == 2:
                 step = replace(step, theta=step.theta + 5)
@@ -152,7 +133,7 @@ class BadStep(Callback):
         method.optimizer.update = update
 
 
-def test_a_step_that_is_undone_leaves_the_average(tmp_path: Path) -> None:
+def test_a_step_that_is_undone_leaves_the_average(tmp_path):
     watch = BadStep()
     whole = tiny_train(tmp_path, "whole", updates=5, callbacks=(watch,), dtype="float64")
     assert [line["failed"] for line in metrics(whole.folder)].count("diverged") == 1

@@ -1,14 +1,10 @@
 """TF32: curvature products alone, on a GPU alone, and only when it is asked for."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
-from support.command_line import call, refused
+from support.command_line import call
 from support.engine_cases import small_problem
 from support.fake_device import FakeBackend, HostAsDevice, register_device
 from support.tiny_runs import text_file, tiny_train
@@ -22,15 +18,15 @@ PASSES = ("loss", "gradient", "prepare", "product")
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str]]:
+def seen(monkeypatch):
     """The passes of a run on a device, each with the precision of its products."""
     register_device(monkeypatch)
     found = set()
 
-    def noted(name: str) -> Any:
+    def noted(name):
         inner = getattr(Sweep, name)
 
-        def run(sweep: Sweep, *arguments: Any, **options: Any) -> Any:
+        def run(sweep, *arguments, **options):
             if sweep.batch.B > 2:  # smaller ones measure the memory for the plan
                 found.add((name, HostAsDevice.precisions[-1]))
             return inner(sweep, *arguments, **options)
@@ -42,7 +38,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str]]:
     return found
 
 
-def test_tf32_is_for_curvature_products_alone_and_only_if_asked_for(tmp_path: Path, seen: set[tuple[str, str]]) -> None:
+def test_tf32_is_for_curvature_products_alone_and_only_if_asked_for(tmp_path, seen):
     tiny_train(tmp_path, "plain", backend="cupy")
     assert seen == {(name, "float32") for name in PASSES}
     seen.clear()
@@ -56,7 +52,7 @@ def test_tf32_is_for_curvature_products_alone_and_only_if_asked_for(tmp_path: Pa
     assert seen == expected
 
 
-def test_a_run_in_tf32_goes_on_in_float32_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_in_tf32_goes_on_in_float32_on_a_cpu(tmp_path, monkeypatch):
     register_device(monkeypatch)
     run = tiny_train(tmp_path, backend="cupy", precision="tf32").folder
     with pytest.raises(hfrnn.InputError, match="use backend='cupy', or precision='float32'"):
@@ -64,17 +60,7 @@ def test_a_run_in_tf32_goes_on_in_float32_on_a_cpu(tmp_path: Path, monkeypatch: 
     assert train(resume=run, updates=3, backend="numpy", precision="float32").summary["updates"] == 3
 
 
-def test_a_cpu_refuses_tf32_in_one_sentence(tmp_path: Path) -> None:
-    flags = ["--precision", "tf32", "--backend", "numpy", "--hidden", 4, "--out", tmp_path / "run"]
-    message = refused("train", text_file(tmp_path), *flags)
-    assert message == (
-        "Error: --precision is 'tf32', and backend 'numpy' runs on the CPU, which has no TF32: use "
-        "--backend cupy, or --precision float32"
-    )
-    assert not (tmp_path / "run").exists()
-
-
-def test_float64_and_an_older_gpu_refuse_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_float64_and_an_older_gpu_refuse_tf32(monkeypatch):
     with pytest.raises(hfrnn.InputError, match="precision is 'tf32', and dtype is float64: use dtype='float32'"):
         HostAsDevice().check_precision("tf32", "float64")
     monkeypatch.setattr(HostAsDevice, "CAPABILITY", 75)
@@ -83,7 +69,7 @@ def test_float64_and_an_older_gpu_refuse_tf32(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("way", ["apply", "matvec"])
-def test_an_operator_has_a_precision_of_its_own(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_has_a_precision_of_its_own(way, monkeypatch):
     net, batch, theta = small_problem("float32", backend=HostAsDevice())
     operators = [net.gauss_newton(theta, batch) for _ in range(2)]
     operators[0].precision = "tf32"
@@ -97,9 +83,7 @@ def test_an_operator_has_a_precision_of_its_own(way: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_cupy_computes_in_tf32_within_the_context_and_as_before_after_it(
-    fails: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cupy_computes_in_tf32_within_the_context_and_as_before_after_it(fails, monkeypatch):
     linalg = pytest.importorskip("cupy._core._routines_linalg", reason="needs CuPy: install the extra cuda12 or cuda13")
     libs = pytest.importorskip("cupy_backends.cuda.libs")
     kinds, modes = [linalg.COMPUTE_TYPE_PEDANTIC], [0]

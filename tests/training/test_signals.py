@@ -1,7 +1,5 @@
 """A run stops at a signal wherever it comes, and resumes exactly."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import json
@@ -10,42 +8,39 @@ import shlex
 import signal
 import time
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.command_line import call
 from support.run_states import assert_same
 from support.slow import slow_unless
 from support.stops import Validation, at, load_update, send, twice
-from support.tiny_runs import snapshot, tiny_train
+from support.tiny_runs import after, callback, snapshot, tiny_train
 
 import hfrnn
 from hfrnn.cli.arguments import told
 from hfrnn.engine.objective import Objective
-from hfrnn.errors import StorageError
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.metrics import MetricsFile
 from hfrnn.training.signals import handle_signals
-from hfrnn.training.trainer import Callback, Interrupted, Trainer, train
+from hfrnn.training.trainer import Interrupted, train
 
 pytest.importorskip("resource", reason="these signals are those of POSIX systems")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """A run of three updates that nobody stops."""
     return tiny_train(tmp_path_factory.mktemp("whole"), updates=3).folder
 
 
-def assert_resumes(run: Path, whole: Path) -> None:
+def assert_resumes(run, whole):
     train(resume=run, updates=3)
     assert_same(whole, run)
 
 
 @pytest.mark.parametrize("number", slow_unless(lambda number: number == signal.SIGHUP, SIGNALS))
-def test_a_signal_during_validation_stops_there_and_then(tmp_path: Path, whole: Path, number: int) -> None:
+def test_a_signal_during_validation_stops_there_and_then(tmp_path, whole, number):
     watch = Validation(2, lambda: send(number))
     with pytest.raises(Interrupted, match="after update 1, which is saved"):
         tiny_train(tmp_path, updates=3, callbacks=(watch,))
@@ -53,7 +48,8 @@ def test_a_signal_during_validation_stops_there_and_then(tmp_path: Path, whole: 
     assert_resumes(tmp_path / "run", whole)
 
 
-def test_a_signal_during_a_search_stops_after_that_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_signal_during_a_search_stops_after_that_loss(tmp_path, monkeypatch):
     whole = tiny_train(tmp_path, "whole", mu_growth=0.0).folder
     loss = at(1, send, Objective.loss)
     monkeypatch.setattr(Objective, "loss", loss)
@@ -65,9 +61,7 @@ def test_a_signal_during_a_search_stops_after_that_loss(tmp_path: Path, monkeypa
     assert_same(whole, tmp_path / "run")
 
 
-def test_a_signal_while_an_update_is_written_waits_for_that(
-    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_while_an_update_is_written_waits_for_that(tmp_path, whole, monkeypatch):
     monkeypatch.setattr(MetricsFile, "append", at(2, send, MetricsFile.append))
     with pytest.raises(Interrupted, match="after update 2, which is saved"):
         tiny_train(tmp_path, updates=3)
@@ -76,51 +70,26 @@ def test_a_signal_while_an_update_is_written_waits_for_that(
     assert_resumes(tmp_path / "run", whole)
 
 
-@pytest.mark.parametrize(
-    ("place", "count"),
-    slow_unless(
-        lambda place, count: (place, count) in (("fsync", 1), ("replace", 2)),
-        product(("fsync", "replace"), range(1, 5)),
-    ),
-)
-def test_a_second_signal_in_the_middle_of_a_write_leaves_whole_files(
-    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, place: str, count: int
-) -> None:
-    class Twice(Callback):
-        def on_update(self, record: dict[str, Any]) -> bool | None:
-            if record["update"] == 1:
-                monkeypatch.setattr(os, place, at(count, twice, getattr(os, place)))
-            return None
+PLACES = slow_unless(lambda *at: at in (("fsync", 1), ("replace", 2)), product(("fsync", "replace"), range(1, 5)))
 
+
+@pytest.mark.parametrize(("place", "count"), PLACES)
+def test_a_second_signal_in_the_middle_of_a_write_leaves_whole_files(tmp_path, whole, monkeypatch, place, count):
+    watch = after(1, lambda: monkeypatch.setattr(os, place, at(count, twice, getattr(os, place))))
     with pytest.raises(Interrupted, match=r"after update [123], which is saved") as caught:
-        tiny_train(tmp_path, updates=3, callbacks=(Twice(),))
+        tiny_train(tmp_path, updates=3, callbacks=(watch,))
     assert f"after update {load_update(tmp_path / 'run')}," in str(caught.value)
     monkeypatch.undo()
     assert not list((tmp_path / "run").glob(".*"))
     assert_resumes(tmp_path / "run", whole)
 
 
-def test_signals_after_the_second_leave_the_summary_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = RunFolder.write_summary
-
-    def writes(self: RunFolder, summary: dict[str, Any]) -> None:
-        send()
-        write(self, summary)
-        send(signal.SIGHUP)
-
-    monkeypatch.setattr(RunFolder, "write_summary", writes)
-    watch = Validation(2, twice)
-    with pytest.raises(Interrupted):
-        tiny_train(tmp_path, callbacks=(watch,))
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["stopped"] == "interruption"
-
-
 @pytest.mark.parametrize("when", ["during training", pytest.param("at the end", marks=pytest.mark.slow)])
-def test_a_signal_ends_a_long_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+def test_a_signal_ends_a_long_sample(tmp_path, monkeypatch, when):
     uninterrupted = tiny_train(tmp_path, "whole", updates=3, sample_length=9).folder
-    drawn: list[int] = []
+    drawn = []
 
-    def sample(*arguments: Any, **options: Any) -> Any:
+    def sample(*arguments, **options):
         for n, step in enumerate(module.sample_before(*arguments, **options)):
             drawn.append(n)
             if len(drawn) == (3 if when == "during training" else 21):  # samples are drawn after updates 1, 2 and 3
@@ -139,8 +108,8 @@ def test_a_signal_ends_a_long_sample(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert result.summary["sample"] == json.loads((uninterrupted / "summary.json").read_text())["sample"]
 
 
-def test_a_signal_ends_a_blocked_read_on_resume(tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def blocks() -> None:
+def test_a_signal_ends_a_blocked_read_on_resume(tmp_path, whole, monkeypatch):
+    def blocks():
         send(signal.SIGTERM)
         time.sleep(60)
 
@@ -157,42 +126,24 @@ def test_a_signal_ends_a_blocked_read_on_resume(tmp_path: Path, whole: Path, mon
 
 
 @pytest.mark.parametrize("code", [errno.EPIPE, pytest.param(errno.EIO, marks=pytest.mark.slow), errno.ENOSPC])
-def test_a_closed_output_is_an_interruption_and_a_full_disk_is_not(tmp_path: Path, whole: Path, code: int) -> None:
-    class Prints(Callback):
-        def on_update(self, record: dict[str, Any]) -> bool | None:
-            raise OSError(code, os.strerror(code))
+def test_a_closed_output_is_an_interruption_and_a_full_disk_is_not(tmp_path, whole, code):
+    def prints(record):
+        raise OSError(code, os.strerror(code))
 
     expected = OSError if code == errno.ENOSPC else Interrupted
     with pytest.raises(expected, match=os.strerror(code) if code == errno.ENOSPC else "after update 1, which is saved"):
-        tiny_train(tmp_path, callbacks=(Prints(),))
+        tiny_train(tmp_path, callbacks=(callback(on_update=prints),))
     assert_resumes(tmp_path / "run", whole)
 
 
-def test_an_interruption_whose_summary_cannot_be_written_is_one_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(self: RunFolder, summary: dict[str, Any]) -> None:
-        raise StorageError("the disk is full")
-
-    monkeypatch.setattr(RunFolder, "write_summary", fails)
-    with pytest.raises(Interrupted, match="after update 1, which is saved"):
-        tiny_train(tmp_path, callbacks=(Validation(2, send),))
-
-
-def test_a_signal_after_the_last_update_names_it(tmp_path: Path) -> None:
-    class Ends(Callback):
-        def on_end(self, result: Any) -> None:
-            send()
-
+def test_a_signal_after_the_last_update_names_it(tmp_path):
     with pytest.raises(Interrupted, match="after update 2, which is saved"):
-        tiny_train(tmp_path, callbacks=(Ends(),))
+        tiny_train(tmp_path, callbacks=(callback(on_end=lambda result: send()),))
 
 
 # ---------------------------------------------------------------------- when a signal raises KeyboardInterrupt
-
-
 @pytest.mark.slow
-def test_a_signal_during_an_import_takes_effect_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_during_an_import_takes_effect_after_it(tmp_path, monkeypatch):
     (tmp_path / "slow_module.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhole = True\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with handle_signals() as interruption:
@@ -202,7 +153,7 @@ def test_a_signal_during_an_import_takes_effect_after_it(tmp_path: Path, monkeyp
             time.sleep(30)
 
 
-def test_a_signal_that_only_imports_have_seen_makes_no_run_folder(tmp_path: Path) -> None:
+def test_a_signal_that_only_imports_have_seen_makes_no_run_folder(tmp_path):
     with handle_signals() as interruption:
         interruption.seen = True
         with pytest.raises(KeyboardInterrupt):
@@ -210,10 +161,10 @@ def test_a_signal_that_only_imports_have_seen_makes_no_run_folder(tmp_path: Path
     assert not (tmp_path / "run").exists()
 
 
-def test_signals_do_not_disturb_the_cleanup_after_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signals_do_not_disturb_the_cleanup_after_the_first(monkeypatch):
     cleaned = []
 
-    def work() -> None:
+    def work():
         try:
             send()
         finally:
@@ -229,7 +180,7 @@ def test_signals_do_not_disturb_the_cleanup_after_the_first(monkeypatch: pytest.
     assert cleaned
 
 
-def test_a_run_inside_a_command_shares_its_handlers(tmp_path: Path) -> None:
+def test_a_run_inside_a_command_shares_its_handlers(tmp_path):
     with handle_signals() as outer:
         tiny_train(tmp_path)
         assert signal.getsignal(signal.SIGTERM) == outer.on_signal
@@ -241,18 +192,14 @@ def test_a_run_inside_a_command_shares_its_handlers(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------- before and at the beginning
-
-
-def test_a_signal_before_a_new_run_has_a_folder_makes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_before_a_new_run_has_a_folder_makes_none(tmp_path, monkeypatch):
     monkeypatch.setattr(hfrnn.training.trainer, "validation_objective", lambda *_: send(signal.SIGTERM))
     with pytest.raises(KeyboardInterrupt):
         tiny_train(tmp_path)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_signal_while_the_folder_is_made_leaves_the_first_state(
-    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_while_the_folder_is_made_leaves_the_first_state(tmp_path, whole, monkeypatch):
     monkeypatch.setattr(RunFolder, "create", at(1, send, RunFolder.create))
     with pytest.raises(Interrupted, match="after update 0"):
         tiny_train(tmp_path)
@@ -260,24 +207,20 @@ def test_a_signal_while_the_folder_is_made_leaves_the_first_state(
     assert_resumes(tmp_path / "run", whole)
 
 
-def test_a_run_under_nohup_hears_no_hangup_and_handlers_are_put_back(tmp_path: Path) -> None:
-    found: list[Any] = []
-
-    class Looks(Callback):
-        def on_start(self, trainer: Trainer) -> None:
-            found.append(signal.getsignal(signal.SIGHUP))
-
+def test_a_run_under_nohup_hears_no_hangup_and_handlers_are_put_back(tmp_path):
+    found = []
+    looks = callback(on_start=lambda trainer: found.append(signal.getsignal(signal.SIGHUP)))
     old = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         before = [signal.getsignal(number) for number in SIGNALS]
-        tiny_train(tmp_path, callbacks=(Looks(),))
+        tiny_train(tmp_path, callbacks=(looks,))
         assert found == [signal.SIG_IGN]
         assert [signal.getsignal(number) for number in SIGNALS] == before
     finally:
         signal.signal(signal.SIGHUP, old)
 
 
-def test_the_command_that_goes_on_has_the_folder_quoted_and_the_new_limits(tmp_path: Path) -> None:
+def test_the_command_that_goes_on_has_the_folder_quoted_and_the_new_limits(tmp_path):
     sends = Validation(1, send)
     with pytest.raises(Interrupted) as caught:
         tiny_train(tmp_path, "my 'best' run", callbacks=(sends,))
