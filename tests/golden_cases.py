@@ -119,18 +119,15 @@ def cases() -> list[Case]:
 
 
 def train_command(words: str) -> str:
-    """Return the arguments of hfrnn that train into the folder `run`."""
     return f"train {words}" if "--resume" in words else f"train {words} --out run"
 
 
 def sequences(rng: np.random.Generator, count: int = 40) -> dict[str, Any]:
-    """Return arrays of sequences with real targets."""
     x = rng.standard_normal((count, 12, 2))
     return {"x": x, "y": np.tanh(x.cumsum(axis=1)) @ rng.standard_normal((2, 1))}
 
 
 def words(seed: int, characters: int, vocabulary: str) -> str:
-    """Return a text of random words in sentences."""
     draw, parts, length = random.Random(seed), [], 0
     choices = vocabulary.split()
     while length < characters:
@@ -140,7 +137,6 @@ def words(seed: int, characters: int, vocabulary: str) -> str:
 
 
 def write_data(folder: Path) -> None:
-    """Write the texts, arrays, table and music of all cases."""
     folder.mkdir()
     vocabulary = "the quick brown fox café runs over lazy dogs and back again"
     for name, seed, characters in (("text", 0, 6000), ("large", 3, 1_050_000)):
@@ -162,14 +158,12 @@ def write_data(folder: Path) -> None:
 
 
 def train_arrays() -> None:
-    """Train on arrays in memory."""
     import hfrnn
 
     hfrnn.train(data=sequences(np.random.default_rng(1)), arch="lstm", hidden=6, updates=3, out="run")
 
 
 def train_batches() -> None:
-    """Train on new sequences of a function, and resume."""
     import hfrnn
 
     valid = sequences(np.random.default_rng(2), 10)

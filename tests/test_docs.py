@@ -50,7 +50,6 @@ def having(kind: str, *languages: str) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as a reader of the pages has it."""
     folder = tmp_path_factory.mktemp("desk")
     (folder / "book.txt").write_text("It is a truth universally acknowledged, that books have words.\n" * 30, "utf-8")
     for optimizer, more in (("hf", {"gradient_symbols": 2000}), ("adam", {})):
@@ -177,7 +176,6 @@ def test_commands_and_their_flags_exist() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """What the headings of a page are linked by."""
     headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text("utf-8")), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

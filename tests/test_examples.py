@@ -21,7 +21,6 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
 def example(name: str) -> Any:
-    """Return an example as a module."""
     return imported(EXAMPLES / f"{name}.py")
 
 

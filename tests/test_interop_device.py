@@ -18,8 +18,6 @@ CUDA = 2
 
 
 class DeviceTensor:
-    """A tensor on the device, with the memory of a device array."""
-
     def __init__(self, memory: FakeArray) -> None:
         self.memory, self.shape, self.ndim, self.dtype = memory, memory.shape, memory.ndim, f"torch.{memory.dtype}"
 
@@ -37,7 +35,6 @@ class HostTensor(DeviceTensor):
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The library of the tensors."""
     module: Any = ModuleType("fake_torch")
     module.from_dlpack = DeviceTensor
     monkeypatch.setitem(sys.modules, "fake_torch", module)

@@ -39,12 +39,10 @@ MOST_FUNCTION_LINES = 80
 
 
 def package_of(file: Path) -> str:
-    """The first name below hfrnn."""
     return file.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
-    """The full dotted name of every imported module, in functions too."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -60,7 +58,6 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 def violations(package: str, source: str) -> list[str]:
-    """What a file of a package imports against the rules."""
     found = []
     for module in imports(ast.parse(source)):
         top, _, rest = module.partition(".")
@@ -113,7 +110,6 @@ def test_a_file_of_tests_is_short_and_imports_no_other() -> None:
 
 
 def module_name(file: Path) -> str:
-    """The dotted name of a file."""
     parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

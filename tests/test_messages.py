@@ -25,7 +25,6 @@ OF_PYTHON = {"dtype", "mirrors"}
 
 
 def flag(name: str, value: str) -> str:
-    """The wording of a simple command line."""
     return f"--{name} {value}".strip()
 
 
@@ -118,7 +117,6 @@ def test_a_message_of_the_library_that_tells_a_command_has_its_flags(tmp_path):
 
 
 def strings(tree: ast.AST) -> list[ast.Constant]:
-    """Return the string constants of a module that are no docstrings."""
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     return [
         node for node in ast.walk(tree)
@@ -142,12 +140,10 @@ def templates(tree: ast.AST) -> list[tuple[int, str]]:
 
 
 def names(template: str) -> set[str]:
-    """Return the arguments that a template names."""
     return {name for _, name, _, _ in string.Formatter().parse(template) if name and not name.isdigit()}
 
 
 def known_names() -> set[str]:
-    """Return the names of all options, and of the parameters of all commands."""
     commands = [*main.commands.values(), *(each for group in main.commands.values() if isinstance(group, click.Group)
                                             for each in group.commands.values())]  # fmt: skip
     parameters = {each.name for command in commands for each in command.params}

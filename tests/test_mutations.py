@@ -19,7 +19,6 @@ IN_MOTION = {"hfrnn/kernels/compiled.py", "hfrnn/kernels/numba/*.py", "hfrnn/ker
 
 
 def changed(statement: str, operator: str) -> set[str]:
-    """What an operator makes of a statement in a function."""
     source = f"def f(a, b, c, x, xp):\n    {statement}\n"
     return {mutant.after for mutant in mutants("f.py", source.encode()) if mutant.operator == operator}
 

@@ -24,7 +24,6 @@ from hfrnn.tensorboard import PARTS, TAGS, TensorBoard  # noqa: E402
 
 
 def events(folder: Path) -> Any:
-    """What TensorBoard reads in a folder."""
     found = accumulator.EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
     found.Reload()
     return found

@@ -74,7 +74,6 @@ def fault_of_message(message: str, argument: str, value: object) -> str:
 
 
 def faults(chosen: list[Case]) -> list[str]:
-    """Return what is wrong with some calls, one line each."""
     found = []
     for call, argument, label, make, valid in chosen:
         if problem := fault(call, argument, make, valid):

@@ -90,7 +90,6 @@ def test_bytes_spliced_into_a_file_of_arrays_are_survived(name: str, where: floa
 
 
 def changed(data: st.DataObject, value: Any, new: Any) -> Any:
-    """Return a JSON value with another part somewhere."""
     return put(value, data.draw(st.sampled_from(list(places(value)))), new)
 
 

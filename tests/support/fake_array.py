@@ -41,7 +41,6 @@ def _asks(file: str) -> bool:
 
 
 def transferred() -> None:
-    """Add the place in hfrnn that asked for values to `transfers`."""
     frame = sys._getframe(2)
     while frame.f_back is not None and not _asks(frame.f_code.co_filename.replace("\\", "/")):
         frame = frame.f_back
@@ -56,7 +55,6 @@ def _refuse(what: str) -> Callable[..., Any]:
 
 
 def operand(x: Any) -> Any:
-    """The NumPy array of a device array, or a Python number."""
     if isinstance(x, FakeArray):
         return x._host
     if type(x) in SCALARS:
@@ -128,8 +126,6 @@ PACKAGE = "fake_cupy"
 
 
 class FakeArray:
-    """An array on the fake device."""
-
     __module__ = PACKAGE
     __slots__ = ("_host",)
     __array_ufunc__ = None  # NumPy's functions and operators refuse it
@@ -165,7 +161,6 @@ class FakeArray:
 
     @property
     def data(self) -> SimpleNamespace:
-        """The memory, with its address."""
         record("attribute", "data")
         return SimpleNamespace(ptr=self._host.ctypes.data)
 

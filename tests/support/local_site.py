@@ -33,14 +33,12 @@ PIECE = 100
 
 
 def put(path: Path, content: bytes) -> Path:
-    """Write a file, with its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
 
 
 def zipped(members: dict[str, bytes]) -> bytes:
-    """Return a zip archive."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
@@ -95,18 +93,15 @@ def send(
 
 
 def break_off(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Send half of the file and close the connection."""
     content = site.files[handler.path]
     send(handler, content[: len(content) // 2], {"Content-Length": len(content)})
 
 
 def status(code: int) -> Answer:
-    """Return an answer with an error status."""
     return lambda site, handler: handler.send_error(code)
 
 
 def rubbish(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Send a web page instead of the file."""
     send(handler, b"<html>please log in</html>")
 
 
@@ -126,8 +121,6 @@ def endless(encoding: str | None = None, code: int = 200, length: int | None = N
 
 
 def compressed(encoding: str, wbits: int) -> Answer:
-    """Return an answer with the right content, compressed although that was not asked for."""
-
     def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
         packer = zlib.compressobj(wbits=wbits)
         content = packer.compress(site.files[handler.path]) + packer.flush()
@@ -137,25 +130,20 @@ def compressed(encoding: str, wbits: int) -> Answer:
 
 
 def redirect(path: str) -> Answer:
-    """Return an answer that redirects to another path of the site."""
     return lambda site, handler: send(handler, b"", {"Location": site.address + path, "Content-Length": 0}, 302)
 
 
 def silent(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Send nothing until the server ends."""
     site.closing.wait(30)
 
 
 def stall(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Send half of the file and then nothing."""
     break_off(site, handler)
     handler.wfile.flush()
     site.closing.wait(30)
 
 
 def once(first: Answer) -> Answer:
-    """Return an answer that differs for the first request only."""
-
     def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
         if len(site.seen) == 1:
             first(site, handler)

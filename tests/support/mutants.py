@@ -46,7 +46,6 @@ class Mutant:
     after: str
 
     def apply(self, source: bytes) -> bytes:
-        """Return the source with the change made."""
         return source[: self.start] + self.text.encode() + source[self.stop :]
 
     def __str__(self) -> str:
@@ -104,7 +103,6 @@ def changeable(node: ast.AST, cited: set[int] | None, inside: bool = False, chos
 
 
 def is_unknown_size(call: ast.AST, argument: ast.AST) -> bool:
-    """Return whether an argument is the -1 of a reshape, for which NumPy takes any negative number."""
     is_reshape = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "reshape"
     return is_reshape and ast.unparse(argument) == "-1"
 
@@ -175,7 +173,6 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST, str]]:
 
 
 def negated(test: ast.expr) -> Iterator[tuple[str, ast.AST, str]]:
-    """Negate a condition, unless another operator does."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield "negate a condition", test, bracketed(operand)
@@ -223,6 +220,5 @@ def call(node: ast.Call) -> Iterator[tuple[str, ast.AST, str]]:
 
 
 def bracketed(node: ast.expr) -> str:
-    """Return the source of an expression that may stand anywhere."""
     text = ast.unparse(node)
     return text if isinstance(node, ast.Name | ast.Constant | ast.Attribute | ast.Subscript | ast.Call) else f"({text})"
