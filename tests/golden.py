@@ -4,13 +4,10 @@
     python tests/golden.py v1 v2 --only '*-lstm-*'  compare two commits in some cases
     python tests/golden.py HEAD --working-tree      compare HEAD with the files of this folder, committed or not
 
-No result is stored: both commits run now, on this machine, with the same interpreter and libraries. Each commit is
-unpacked into a temporary folder of its own, and one process for each commit runs all cases. They use nothing but the
-command line and `hfrnn.train`, so a commit that moves modules can be compared with the one before.
-
-A case compares every array of last.safetensors and best.safetensors, the lines of metrics.jsonl, the data of the page
-that `hfrnn report` makes of the run, and the output of `hfrnn gradcheck`. Times, versions and the run folder are left
-out. The exit status is 1 if a case differs or fails.
+Both commits run now, each in a temporary folder and one process. They use nothing but the command line and
+`hfrnn.train`, so a commit that moves modules can be compared with the one before. A case compares every array of
+last.safetensors and best.safetensors, the lines of metrics.jsonl, the data of the page that `hfrnn report` makes of the
+run, and the output of `hfrnn gradcheck`, all without times, versions and folders. The exit status is 1 if one differs.
 """
 
 from __future__ import annotations

@@ -19,22 +19,15 @@ ARCHITECTURES = ("rnn", "lstm", "mlstm", "gru")
 BACKENDS = ("numpy", "numba")
 TEXT = "DATA/text.txt --sequence-length 10"
 TABLE = "--data DATA/table.csv --inputs force --targets position"
-SOURCES = {
-    "text": TEXT,
-    "arrays": "--data DATA/arrays.npz",
-    "table": f"{TABLE} --window 20 --burn-in 3",
-    "music": "--data DATA/tunes",
-    "addition": "--data addition --length 22 --sequences 50",
-}
-"""Data of the grid; DATA stands for the folder of the data."""
 DEFAULTS = {
-    "text": "DATA/text.txt",
-    "arrays": "--data DATA/arrays.npz",
-    "table": TABLE,
-    "music": "--data DATA/tunes",
+    "text": "DATA/text.txt", "arrays": "--data DATA/arrays.npz", "table": TABLE, "music": "--data DATA/tunes",
     "addition": "--data addition",
-}
-"""The same data with the defaults that they get."""
+}  # fmt: skip
+"""Data with the defaults that they get; DATA stands for the folder of the data."""
+SOURCES = DEFAULTS | {
+    "text": TEXT, "table": f"{TABLE} --window 20 --burn-in 3", "addition": "--data addition --length 22 --sequences 50",
+}  # fmt: skip
+"""The data of the grid."""
 SMALL = "--hidden 6 --updates 3"
 RNN = "--arch rnn --backend numpy"
 SINGLE = {
@@ -73,16 +66,7 @@ RESUMED = {
 
 @dataclass(frozen=True)
 class Case:
-    """Commands of hfrnn that run one after the other in a folder of their own.
-
-    Attributes
-    ----------
-    name : str
-    commands : tuple of str
-        Arguments of hfrnn, or the name of a function of `CALLS`.
-    prints : bool
-        Whether the output of the commands is compared too.
-    """
+    """Arguments of hfrnn, or names of functions of `CALLS`, that run in a folder of their own; is output compared?"""
 
     name: str
     commands: tuple[str, ...]

@@ -33,9 +33,3 @@ def test_objects_have_one_line(tmp_path: Path) -> None:
         assert "\n" not in repr(each)
         assert len(repr(each)) < 700
         assert " object at " not in repr(each)
-
-
-def test_a_configuration_shows_what_differs_from_the_defaults() -> None:
-    assert repr(hfrnn.TrainConfig()) == "TrainConfig()"
-    shown = repr(hfrnn.TrainConfig(arch="scrn", hidden=5, context=3, seed=2))
-    assert shown == "TrainConfig(arch='scrn', hidden=(5,), seed=2, context=3)"

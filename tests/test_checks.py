@@ -49,17 +49,14 @@ def test_fields_are_stored_in_their_plain_types():
     assert Options(1.0, None, "second", math.nan).most is None
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"share": 1.5}, "share is 1.5: give a number from 0 to 1"),
-        ({"share": math.nan}, "share is nan: give a finite number from 0 to 1"),
-        ({"most": 0}, "most is 0: give a whole number, 1 or more, or None"),
-        ({"most": 1.0}, "most is 1.0: give a whole number, 1 or more, or None"),
-        ({"rule": "third"}, "rule is 'third': use one of first, second"),
-        ({"rule": ["first"]}, "rule is a list: use one of first, second"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "message"), [
+    ({"share": 1.5}, "share is 1.5: give a number from 0 to 1"),
+    ({"share": math.nan}, "share is nan: give a finite number from 0 to 1"),
+    ({"most": 0}, "most is 0: give a whole number, 1 or more, or None"),
+    ({"most": 1.0}, "most is 1.0: give a whole number, 1 or more, or None"),
+    ({"rule": "third"}, "rule is 'third': use one of first, second"),
+    ({"rule": ["first"]}, "rule is a list: use one of first, second"),
+])  # fmt: skip
 def test_a_field_outside_its_range_is_named(wrong, message):
     with pytest.raises(InputError) as caught:
         Options(**wrong)

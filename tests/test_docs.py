@@ -227,15 +227,14 @@ def test_files_that_a_page_names_exist() -> None:
 def test_every_command_has_a_place_in_the_reference() -> None:
     page = (PROJECT / "docs" / "api-command-line.md").read_text("utf-8")
     for first, command in main.commands.items():
-        names = [f"{first} {sub}" for sub in command.commands] if isinstance(command, click.Group) else [first]
-        for each in names:
-            assert f"```{{hfrnn-help}} {each} --help" in page, each
+        for sub in command.commands if isinstance(command, click.Group) else [""]:
+            assert f"```{{hfrnn-help}} {f'{first} {sub}'.strip()} --help" in page, (first, sub)
 
 
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning_or_the_network(tmp_path: Path) -> None:
-    pytest.importorskip("furo", reason="Sphinx is not installed (extra docs)")
-    pytest.importorskip("myst_parser", reason="Sphinx is not installed (extra docs)")
+    for package in ("furo", "myst_parser"):
+        pytest.importorskip(package, reason="Sphinx is not installed (extra docs)")
     site = tmp_path / "site"
     flags = ["-q", "-W", "--keep-going", "-d", str(tmp_path / "trees")]
     build = [sys.executable, "-m", "sphinx", *flags, str(PROJECT / "docs"), str(site)]

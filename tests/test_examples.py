@@ -63,21 +63,16 @@ def test_an_example_trains_and_scores_its_network(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_the_trust_region_learns_to_remember_the_cue_within_its_constraint() -> None:
-    found = example("trust_region")
-    history = found.train(updates=40)
+def test_policies_learn_within_their_constraints() -> None:
+    cue, point = example("trust_region"), example("gaussian_policy")
+    history = cue.train(updates=40)
     assert np.mean([reward for reward, _ in history[:5]]) < 0.65
     assert np.mean([reward for reward, _ in history[-15:]]) > 0.85
-    assert all(moved <= found.DIVERGENCE for _, moved in history)
-
-
-@pytest.mark.slow
-def test_a_gaussian_policy_learns_to_name_the_point_within_its_constraint() -> None:
-    found = example("gaussian_policy")
-    deviations, history = found.train(updates=40)
+    assert all(moved <= cue.DIVERGENCE for _, moved in history)
+    deviations, history = point.train(updates=40)
     assert np.mean([reward for reward, _ in history[:3]]) < -2.5
     assert np.mean([reward for reward, _ in history[-3:]]) > -0.6
-    assert all(0 < moved <= found.DIVERGENCE for _, moved in history)
+    assert all(0 < moved <= point.DIVERGENCE for _, moved in history)
     assert deviations[1] < deviations[0] < 0.5  # errors of the second coordinate cost more
 
 

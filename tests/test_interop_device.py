@@ -76,6 +76,5 @@ def test_a_tensor_on_the_other_device_is_refused(library: Any) -> None:
     with pytest.raises(hfrnn.InputError, match=r"^v is a tensor in the memory of the host, and the backend of the net"):
         G.to_torch() @ HostTensor(theta)
     host, on_host = from_torch(p)
-    G = hfrnn.Objective(host, batch).gauss_newton(on_host)
     with pytest.raises(hfrnn.InputError, match=r"^v is a tensor on a GPU, and .* is 'numpy': move the tensor with its"):
-        G.to_torch() @ DeviceTensor(theta)
+        hfrnn.Objective(host, batch).gauss_newton(on_host).to_torch() @ DeviceTensor(theta)

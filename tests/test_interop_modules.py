@@ -174,4 +174,4 @@ def test_half_precision_and_tied_tensors_are_refused(torch: Any) -> None:
         from_torch(model.bfloat16().state_dict(), embedding="words")
     model.top[1].weight = model.words.weight
     with pytest.raises(hfrnn.InputError, match="are one tensor"):
-        from_torch(model.float().state_dict(), embedding="words")
+        from_torch(model.float())

@@ -58,13 +58,10 @@ def test_every_line_of_the_log_is_there(tmp_path: Path) -> None:
     assert {"bits/valid", "damping/mu", "cg/iterations", "seconds/products"} <= set(events(run).Tags()["scalars"])
 
 
-@pytest.mark.parametrize("options", [{"optimizer": "adam"}, TASK], ids=["adam", "task"])
-def test_runs_of_other_methods_and_data_are_there(tmp_path: Path, options: dict[str, Any]) -> None:
-    run = tiny_method(tmp_path, callbacks=(TensorBoard(),), updates=30, **options).folder
+def test_runs_of_other_methods_on_other_data_are_there(tmp_path: Path) -> None:
+    run = tiny_method(tmp_path, callbacks=(TensorBoard(),), updates=30, **TASK).folder
     assert_holds_the_log(run, run)
-    tags = events(run).Tags()["scalars"]
-    assert ("step/learning_rate" in tags, "damping/mu" in tags) == (True, False)
-    assert ("errors/valid" in tags) == ("data" in options)
+    assert {"step/learning_rate", "errors/valid"} <= set(events(run).Tags()["scalars"])
 
 
 def test_samples_are_texts(tmp_path: Path) -> None:

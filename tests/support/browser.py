@@ -127,12 +127,8 @@ def browser(program: str, profile: Path) -> Iterator[Page]:
     """A page of a browser of its own, which ends with it; the profile is a new folder."""
     words = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
     shell = 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null'  # 3 is where it listens, 4 where it speaks
-    with subprocess.Popen(
-        ["/bin/sh", "-c", shell, "sh", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, bufsize=0,
-    ) as process:  # fmt: skip
-        assert process.stdin is not None
-        assert process.stdout is not None
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "bufsize": 0}
+    with subprocess.Popen(["/bin/sh", "-c", shell, "sh", *words], **pipes) as process:
         try:
             page = Page(process.stdout.fileno(), process.stdin.fileno())
             yield page

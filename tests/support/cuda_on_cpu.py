@@ -103,18 +103,7 @@ def _argument(parameter: Parameter, value: Any, real: Any) -> Any:
 
 
 class FusedFakeBackend(FakeBackend):
-    """The fake device with the fused kernels of the backend `cupy`.
-
-    Parameters
-    ----------
-    shared_memory : int
-        Bytes of shared memory that a block may have; with 0 no kernel runs a whole segment.
-
-    Attributes
-    ----------
-    launches : Counter
-        Number of launches of each kernel.
-    """
+    """The fake device with the fused kernels of the backend `cupy`; with no shared memory none runs a whole segment."""
 
     processors = 3
     """So few that blocks of several sequences occur."""

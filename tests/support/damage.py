@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from safetensors.numpy import save as safetensors_bytes
 
-TESTS = 9
+TESTS = 8
 """Tests of random damage, among which HFRNN_DAMAGE cases are divided."""
 
 cases = settings(max_examples=max(25, -(-int(os.environ.get("HFRNN_DAMAGE", "0")) // TESTS)))

@@ -144,15 +144,9 @@ class FakeArray:
     shape, dtype, ndim, size, nbytes, strides, flags = (
         _attribute(n, False) for n in ("shape", "dtype", "ndim", "size", "nbytes", "strides", "flags")
     )
+    argsort = _method("argsort")
     T, real, imag = (_attribute(n, True) for n in ("T", "real", "imag"))
     item, tolist, get = _explicit("item"), _explicit("tolist"), _explicit("get", "copy")
-    sum, max, min, all, reshape, swapaxes, astype, copy, view, repeat, argsort = (
-        _method(n)
-        for n in (
-            "sum", "max", "min", "all", "reshape", "swapaxes", "astype", "copy", "view", "repeat", "argsort",
-        )
-    )  # fmt: skip
-    transpose = _method("transpose")
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -195,6 +189,8 @@ class FakeArray:
     __eq__, __ne__ = _binary("__eq__"), _binary("__ne__")  # type: ignore[assignment]
 
 
+for _name in ("sum", "max", "min", "all", "reshape", "swapaxes", "transpose", "astype", "copy", "view", "repeat"):
+    setattr(FakeArray, _name, _method(_name))
 for _name in ("add", "sub", "mul", "truediv", "matmul", "and", "or", "xor", "rshift", "lt", "le", "gt", "ge", "pow"):
     setattr(FakeArray, f"__{_name}__", _binary(f"__{_name}__"))
 for _name in ("add", "sub", "mul", "truediv", "matmul"):
