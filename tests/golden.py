@@ -4,13 +4,10 @@
     python tests/golden.py v1 v2 --only '*-lstm-*'  compare two commits in some cases
     python tests/golden.py HEAD --working-tree      compare HEAD with the files of this folder, committed or not
 
-No result is stored: both commits run now, on this machine, with the same interpreter and libraries. Each commit is
-unpacked into a temporary folder of its own, and one process for each commit runs all cases. They use nothing but the
-command line and `hfrnn.train`, so a commit that moves modules can be compared with the one before.
-
-A case compares every array of last.safetensors and best.safetensors, the lines of metrics.jsonl, the data of the page
-that `hfrnn report` makes of the run, and the output of `hfrnn gradcheck`. Times, versions and the run folder are left
-out. The exit status is 1 if a case differs or fails.
+Both commits run now, each in a temporary folder and one process. They use nothing but the command line and
+`hfrnn.train`, so a commit that moves modules can be compared with the one before. A case compares every array of
+last.safetensors and best.safetensors, the lines of metrics.jsonl, the data of the page that `hfrnn report` makes of the
+run, and the output of `hfrnn gradcheck`, all without times, versions and folders. The exit status is 1 if one differs.
 """
 
 from __future__ import annotations
@@ -100,8 +97,6 @@ def start(folder: Path, commit: str | None, names: list[str]) -> subprocess.Pope
 
 
 class Found(NamedTuple):
-    """What a case has written, by name."""
-
     arrays: dict[str, Any]
     values: dict[str, Any]
 
@@ -125,7 +120,6 @@ def read(folder: Path, prints: bool) -> Found:
 
 
 def untimed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record without its times."""
     return {name: value for name, value in record.items() if not name.startswith("seconds")}
 
 
@@ -144,7 +138,6 @@ def report_data(page: str) -> dict[str, Any]:
 
 
 def differences(before: Any, after: Any, place: str) -> Iterator[str]:
-    """Yield where two values of JSON differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in dict.fromkeys([*before, *after]):
             if key in before and key in after:
@@ -161,7 +154,6 @@ def differences(before: Any, after: Any, place: str) -> Iterator[str]:
 
 
 def array_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which arrays differ in type, shape or any bit."""
     for name in dict.fromkeys([*before, *after]):
         if name not in before or name not in after:
             yield f"{name} only {'before' if name in before else 'after'}"
@@ -200,7 +192,6 @@ def compare(case: Case, folders: tuple[Path, Path]) -> list[str]:
 
 
 def git(*words: str) -> str:
-    """Return the output of git; end the program if git fails."""
     ended = subprocess.run(["git", *words], cwd=PROJECT, capture_output=True, text=True)
     if ended.returncode:
         raise SystemExit(ended.stderr.strip())
@@ -236,7 +227,6 @@ def run_both(commits: tuple[str, str | None], chosen: list[Case], folder: Path) 
 
 
 def main(arguments: list[str]) -> int:
-    """Compare two commits, or list the cases; return the exit status."""
     if arguments[:1] == ["--drive"]:
         return drive(Path(arguments[1]), Path(arguments[2]), arguments[3:])
     options, begin = parse(arguments), time.perf_counter()

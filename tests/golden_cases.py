@@ -19,22 +19,15 @@ ARCHITECTURES = ("rnn", "lstm", "mlstm", "gru")
 BACKENDS = ("numpy", "numba")
 TEXT = "DATA/text.txt --sequence-length 10"
 TABLE = "--data DATA/table.csv --inputs force --targets position"
-SOURCES = {
-    "text": TEXT,
-    "arrays": "--data DATA/arrays.npz",
-    "table": f"{TABLE} --window 20 --burn-in 3",
-    "music": "--data DATA/tunes",
-    "addition": "--data addition --length 22 --sequences 50",
-}
-"""Data of the grid; DATA stands for the folder of the data."""
 DEFAULTS = {
-    "text": "DATA/text.txt",
-    "arrays": "--data DATA/arrays.npz",
-    "table": TABLE,
-    "music": "--data DATA/tunes",
+    "text": "DATA/text.txt", "arrays": "--data DATA/arrays.npz", "table": TABLE, "music": "--data DATA/tunes",
     "addition": "--data addition",
-}
-"""The same data with the defaults that they get."""
+}  # fmt: skip
+"""Data with the defaults that they get; DATA stands for the folder of the data."""
+SOURCES = DEFAULTS | {
+    "text": TEXT, "table": f"{TABLE} --window 20 --burn-in 3", "addition": "--data addition --length 22 --sequences 50",
+}  # fmt: skip
+"""The data of the grid."""
 SMALL = "--hidden 6 --updates 3"
 RNN = "--arch rnn --backend numpy"
 SINGLE = {
@@ -73,16 +66,7 @@ RESUMED = {
 
 @dataclass(frozen=True)
 class Case:
-    """Commands of hfrnn that run one after the other in a folder of their own.
-
-    Attributes
-    ----------
-    name : str
-    commands : tuple of str
-        Arguments of hfrnn, or the name of a function of `CALLS`.
-    prints : bool
-        Whether the output of the commands is compared too.
-    """
+    """Arguments of hfrnn, or names of functions of `CALLS`, that run in a folder of their own; is output compared?"""
 
     name: str
     commands: tuple[str, ...]
@@ -119,18 +103,15 @@ def cases() -> list[Case]:
 
 
 def train_command(words: str) -> str:
-    """Return the arguments of hfrnn that train into the folder `run`."""
     return f"train {words}" if "--resume" in words else f"train {words} --out run"
 
 
 def sequences(rng: np.random.Generator, count: int = 40) -> dict[str, Any]:
-    """Return arrays of sequences with real targets."""
     x = rng.standard_normal((count, 12, 2))
     return {"x": x, "y": np.tanh(x.cumsum(axis=1)) @ rng.standard_normal((2, 1))}
 
 
 def words(seed: int, characters: int, vocabulary: str) -> str:
-    """Return a text of random words in sentences."""
     draw, parts, length = random.Random(seed), [], 0
     choices = vocabulary.split()
     while length < characters:
@@ -140,7 +121,6 @@ def words(seed: int, characters: int, vocabulary: str) -> str:
 
 
 def write_data(folder: Path) -> None:
-    """Write the texts, arrays, table and music of all cases."""
     folder.mkdir()
     vocabulary = "the quick brown fox café runs over lazy dogs and back again"
     for name, seed, characters in (("text", 0, 6000), ("large", 3, 1_050_000)):
@@ -162,14 +142,12 @@ def write_data(folder: Path) -> None:
 
 
 def train_arrays() -> None:
-    """Train on arrays in memory."""
     import hfrnn
 
     hfrnn.train(data=sequences(np.random.default_rng(1)), arch="lstm", hidden=6, updates=3, out="run")
 
 
 def train_batches() -> None:
-    """Train on new sequences of a function, and resume."""
     import hfrnn
 
     valid = sequences(np.random.default_rng(2), 10)

@@ -19,11 +19,9 @@ from hfrnn.errors import InputError
         (Range(), "", [-1e300, 0.0], [math.nan]),
         (Range(1.0), ", 1 or more", [1.0, 2], [0.99, math.nan]),
         (Range(high=3), ", at most 3", [3, -1], [3.1]),
-        (Range(high=3, high_open=True), " below 3", [2.9], [3]),
         (Range(0.0, low_open=True), " above 0", [1e-300], [0.0, -1.0, math.nan]),
         (Range(0.0, 1.0), " from 0 to 1", [0.0, 0.5, 1.0], [-1e-9, 1.000001]),
         (Range(0.0, 1.0, high_open=True), " from 0, below 1", [0.0, 0.999], [1.0]),
-        (Range(0.0, 1.0, low_open=True), " above 0, at most 1", [0.5, 1.0], [0.0]),
         (Range(0.0, 1.0, low_open=True, high_open=True), " above 0, below 1", [0.5], [0.0, 1.0]),
     ],
     ids=str,
@@ -51,17 +49,14 @@ def test_fields_are_stored_in_their_plain_types():
     assert Options(1.0, None, "second", math.nan).most is None
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"share": 1.5}, "share is 1.5: give a number from 0 to 1"),
-        ({"share": math.nan}, "share is nan: give a finite number from 0 to 1"),
-        ({"most": 0}, "most is 0: give a whole number, 1 or more, or None"),
-        ({"most": 1.0}, "most is 1.0: give a whole number, 1 or more, or None"),
-        ({"rule": "third"}, "rule is 'third': use one of first, second"),
-        ({"rule": ["first"]}, "rule is a list: use one of first, second"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "message"), [
+    ({"share": 1.5}, "share is 1.5: give a number from 0 to 1"),
+    ({"share": math.nan}, "share is nan: give a finite number from 0 to 1"),
+    ({"most": 0}, "most is 0: give a whole number, 1 or more, or None"),
+    ({"most": 1.0}, "most is 1.0: give a whole number, 1 or more, or None"),
+    ({"rule": "third"}, "rule is 'third': use one of first, second"),
+    ({"rule": ["first"]}, "rule is a list: use one of first, second"),
+])  # fmt: skip
 def test_a_field_outside_its_range_is_named(wrong, message):
     with pytest.raises(InputError) as caught:
         Options(**wrong)

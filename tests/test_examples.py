@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,6 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
 def example(name: str) -> Any:
-    """Return an example as a module."""
     return imported(EXAMPLES / f"{name}.py")
 
 
@@ -61,21 +63,16 @@ def test_an_example_trains_and_scores_its_network(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_the_trust_region_learns_to_remember_the_cue_within_its_constraint() -> None:
-    found = example("trust_region")
-    history = found.train(updates=40)
+def test_policies_learn_within_their_constraints() -> None:
+    cue, point = example("trust_region"), example("gaussian_policy")
+    history = cue.train(updates=40)
     assert np.mean([reward for reward, _ in history[:5]]) < 0.65
     assert np.mean([reward for reward, _ in history[-15:]]) > 0.85
-    assert all(moved <= found.DIVERGENCE for _, moved in history)
-
-
-@pytest.mark.slow
-def test_a_gaussian_policy_learns_to_name_the_point_within_its_constraint() -> None:
-    found = example("gaussian_policy")
-    deviations, history = found.train(updates=40)
+    assert all(moved <= cue.DIVERGENCE for _, moved in history)
+    deviations, history = point.train(updates=40)
     assert np.mean([reward for reward, _ in history[:3]]) < -2.5
     assert np.mean([reward for reward, _ in history[-3:]]) > -0.6
-    assert all(0 < moved <= found.DIVERGENCE for _, moved in history)
+    assert all(0 < moved <= point.DIVERGENCE for _, moved in history)
     assert deviations[1] < deviations[0] < 0.5  # errors of the second coordinate cost more
 
 
@@ -100,3 +97,30 @@ def test_the_fisher_matrix_of_a_gaussian_policy_is_the_mean_of_the_outer_product
         for columns in (slice(-2), slice(-2, None)):
             block, right = actual[rows, columns], expected[rows, columns]
             assert abs(block - right).max() < 1e-10 * abs(expected[rows, rows]).max()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the page shows figures for the manual of Python 3.11")
+def test_the_example_of_pytorch_prints_what_the_page_says() -> None:
+    page = (EXAMPLES.parent / "docs" / "pytorch.md").read_text("utf-8")
+    pytest.importorskip("torch")
+    (shown,) = re.findall(r"```text\n(1  training.*?)\n```", page, re.S)
+    script = str(EXAMPLES / "torch_gauss_newton.py")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    printed = done.stdout.strip().splitlines()
+    assert len(printed) == len(shown.splitlines())
+    for line, expected in zip(printed, shown.splitlines(), strict=True):
+        assert re.fullmatch(re.escape(expected).replace(r"\.\.\.", r"\S+"), line), line
+
+
+def test_the_example_of_pytorch_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    torch, found = pytest.importorskip("torch"), example("torch_gauss_newton")
+    for name, value in {"T": 6, "B": 4, "HIDDEN": 8, "ADAM_STEPS": 2, "HF_UPDATES": 1, "ROUNDS": 1}.items():
+        monkeypatch.setattr(found, name, value)
+    monkeypatch.setattr(found, "topics", {"one": "to be or not to be, that is the question " * 5})
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    monkeypatch.setattr(torch, "set_default_dtype", lambda dtype: None)
+    found.main()
+    said = capsys.readouterr().out
+    assert float(re.search(r"difference of a tensor (\S+)", said)[1]) < 1e-4
+    assert len(re.findall("after: ", said)) == 1

@@ -47,12 +47,3 @@ def test_a_page_has_the_picture_of_its_code_and_a_place_in_the_index() -> None:
         assert f"[{title}]({name}.md)" in index
         assert f"\n{name}\n" in index
         assert f"[![](../images/gallery/{name}.svg)]({name}.md)" in index
-
-
-def test_a_change_of_the_code_changes_the_checksum_and_other_text_does_not(tmp_path: Path) -> None:
-    def checksum(title: str, code: str) -> str:
-        (tmp_path / "page.md").write_text(f"# {title}\n\n```python\n{code}\n```\n", "utf-8")
-        return gallery.checksum(tmp_path / "page.md")
-
-    assert checksum("A", "x = 1") == checksum("B", "x = 1")
-    assert checksum("A", "x = 1") != checksum("A", "x = 2")

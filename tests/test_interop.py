@@ -197,38 +197,28 @@ def test_what_has_no_counterpart_is_refused(case: str) -> None:
         from_torch(p, **options)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_what_is_no_state_dict_and_tied_weights_are_refused() -> None:
+    net, theta = from_torch(LSTM)
+    for given, message in (
         ("model.pt", "is the path 'model.pt': load the file and give the state dict"),
         (None, "(model|like) is None: give a torch.nn.Module or its state dict"),
-    ],
-)
-def test_what_is_no_state_dict_is_refused(given: Any, message: str) -> None:
-    with pytest.raises(hfrnn.InputError, match=message):
-        from_torch(given)
-    net, theta = from_torch(LSTM)
-    with pytest.raises(hfrnn.InputError, match=message):
-        to_torch(net, theta, given)
-
-
-def test_tied_weights_are_refused() -> None:
+    ):
+        for call in (lambda given=given: from_torch(given), lambda given=given: to_torch(net, theta, given)):
+            with pytest.raises(hfrnn.InputError, match=message):
+                call()
     p = state_dict(n_in=3, embedding=4, n_out=3)
     p["embedding.weight"] = p["decoder.weight"]
     with pytest.raises(hfrnn.InputError, match=r"embedding\.weight and decoder\.weight are one tensor"):
         from_torch(p, embedding="embedding")
 
 
-@pytest.mark.parametrize(
-    ("network", "message"),
-    [
-        ({"arch": "mlstm"}, "the network is mlstm, and the state dict is of lstm"),
-        ({"hidden": (4, 4)}, "layer1.W_below, layer1.W_h, layer1.W_x, layer1.b, output.W_y1 is only in one"),
-        ({"loss": "class-softmax", "classes": 2}, "output.W_class0"),
-        ({"learn_initial_state": True}, "the network learns its initial state, and the recurrent modules of PyTorch"),
-        ({"n_in": 6}, r"lstm.weight_ih_l0 has the shape \(16, 5\): .* require \(16, 6\)"),
-    ],
-)
+@pytest.mark.parametrize(("network", "message"), [
+    ({"arch": "mlstm"}, "the network is mlstm, and the state dict is of lstm"),
+    ({"hidden": (4, 4)}, "layer1.W_below, layer1.W_h, layer1.W_x, layer1.b, output.W_y1 is only in one"),
+    ({"loss": "class-softmax", "classes": 2}, "output.W_class0"),
+    ({"learn_initial_state": True}, "the network learns its initial state, and the recurrent modules of PyTorch"),
+    ({"n_in": 6}, r"lstm.weight_ih_l0 has the shape \(16, 5\): .* require \(16, 6\)"),
+])  # fmt: skip
 def test_a_network_that_is_no_such_model_is_refused(network: dict[str, Any], message: str) -> None:
     net = hfrnn.Network(**{"arch": "lstm", "n_in": 5, "hidden": 4, "n_out": 3, **network})
     for export in (to_torch, gradient_to_torch):

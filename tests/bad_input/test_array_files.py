@@ -123,7 +123,6 @@ def test_options_that_do_not_fit_the_arrays_are_refused(case: str) -> None:
 
 
 def in_zip(content: bytes) -> bytes:
-    """Return a file whose x is these bytes."""
     return archive({"x.npy": content, "y.npy": npy(Y)})
 
 

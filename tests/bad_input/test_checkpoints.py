@@ -76,18 +76,15 @@ FORGED: dict[str, Callable[[Any, Any], bytes]] = {  # refused by whoever reads t
     "a parameter that is NaN": with_theta(with_entry(np.nan)),
     "an average that is NaN": with_theta(with_entry(np.nan), "method.average"),
 }
+SIZES = {"n_in": 28, "n_out": 28}
 FORGED_NETWORKS: dict[str, Callable[[Any, Any], bytes]] = {  # read by evaluate and sample
     "no network": without("network"),
     "a network without sizes": with_meta(network={}),
     "a network of another size": with_meta(network={"n_in": 3, "n_out": 3, "loss": "softmax"}),
     "a network of a boundless size": with_meta(network={"n_in": 10**30, "n_out": 10**30, "loss": "softmax"}),
     "a network with another loss": with_meta(network={"n_in": 28, "n_out": 28, "loss": "hinge"}),
-    "a network with classes that are none": with_meta(
-        network={"n_in": 28, "n_out": 28, "loss": "class-softmax", "classes": ["a"] * 28}
-    ),
-    "a network with too few classes": with_meta(
-        network={"n_in": 28, "n_out": 28, "loss": "class-softmax", "classes": [0, 1]}
-    ),
+    "classes that are none": with_meta(network={**SIZES, "loss": "class-softmax", "classes": ["a"] * 28}),
+    "too few classes": with_meta(network={**SIZES, "loss": "class-softmax", "classes": [0, 1]}),
     "a network with an unknown option": with_meta(network={"n_in": 28, "n_out": 28, "loss": "softmax", "colour": 1}),
 }
 METHOD_STATES: dict[str, Any] = {"kind": "heavy", "mu": float("nan"), "sampler": [1, 2]}
@@ -142,17 +139,14 @@ def test_a_checkpoint_with_another_vector_of_cg_is_refused() -> None:
             refused(*RESUME)
 
 
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("sgd", {"arch": "rnn", "streams": 4}),
-        *(
-            pytest.param(method, {"arch": "rnn", "streams": 4}, marks=pytest.mark.nightly)
-            for method in ("adam", "soap", "muon")
-        ),
-        pytest.param("online", {"arch": "lstm-krause", "streams": 2, "sequence_length": 50}, marks=pytest.mark.nightly),
-    ],
-)
+STREAMS = {"arch": "rnn", "streams": 4}
+
+
+@pytest.mark.parametrize(("method", "options"), [
+    ("sgd", STREAMS),
+    *(pytest.param(method, STREAMS, marks=pytest.mark.nightly) for method in ("adam", "soap", "muon")),
+    pytest.param("online", {"arch": "lstm-krause", "streams": 2, "sequence_length": 50}, marks=pytest.mark.nightly),
+])  # fmt: skip
 def test_every_array_of_a_method_is_needed_as_it_was(method: str, options: dict[str, Any], tmp_path: Path) -> None:
     tiny_train(tmp_path, optimizer=method, **options)
     path = tmp_path / "run" / "last.safetensors"

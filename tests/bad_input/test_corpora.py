@@ -94,10 +94,8 @@ def test_a_damaged_corpus_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert words in refused("train", "--data", "tinyshakespeare", *STEPS)
 
 
-def test_a_part_of_a_task_is_refused_in_python_too() -> None:
+def test_a_part_that_is_not_known_is_refused_in_python_too() -> None:
     net, theta, _ = load("task")
-    config = RunFolder("task").config()
-    with pytest.raises(InputError, match="addition has no parts"):
-        evaluate_sequences(net, theta, config, "test")
+    config = RunFolder("task").config().replace(data="jsb")
     with pytest.raises(InputError, match="'middle' is not known"):
-        evaluate_sequences(net, theta, config.replace(data="jsb"), "middle")
+        evaluate_sequences(net, theta, config, "middle")

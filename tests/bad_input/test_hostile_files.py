@@ -87,6 +87,8 @@ def test_a_kept_state_that_is_not_a_checkpoint_is_refused() -> None:
     for kind, words in (("a link", "'update-1' is not known"), ("a sparse file", "000001.safetensors is damaged")):
         with replaced("run/update-000001.safetensors", HOSTILE[kind]):
             assert words in refused("evaluate", "run", "--which", "update-1")
+    for digits in ("9" * 5000, "٣", ""):
+        assert "is not known: use best or last" in refused("evaluate", "run", "--which", f"update-{digits}")
 
 
 # ------------------------------------------------------------------ texts and configurations
@@ -139,20 +141,3 @@ def test_a_header_of_a_checkpoint_has_a_bound(monkeypatch: pytest.MonkeyPatch) -
     assert files.DESCRIPTION == 2**26
     with replaced("run/best.safetensors", content):
         assert "is cut short or not a checkpoint" in refused("evaluate", "run")
-
-
-def test_a_kept_state_of_any_number_of_digits_is_answered_in_one_sentence() -> None:
-    for digits in ("9" * 5000, "٣", ""):
-        assert "is not known: use best or last" in refused("evaluate", "run", "--which", f"update-{digits}")
-
-
-def test_a_kept_state_of_a_name_that_no_run_writes_is_left_alone(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path, keep=1).folder
-    odd = [run / f"update-{digits}.safetensors" for digits in ("1" * 200, "٣", "0000001")]
-    for path in odd:
-        path.write_bytes(b"")
-    assert call("train", "--resume", str(run), *RESUME[3:]).exit_code == 0
-    assert all(path.exists() for path in odd)
-    for path in odd:
-        path.unlink()
-    assert sorted(path.name for path in run.glob("update-*")) == ["update-000003.safetensors"]

@@ -43,12 +43,8 @@ def test_damaged_midi_files_are_refused(case: str) -> None:
     assert words in refuse("a.mid", content).replace(f"{os.getcwd()}/", "")
 
 
-@pytest.mark.parametrize(
-    ("most", "words"), [(2000, "the piano roll of tunes/01.mid"), (3000, "the train part of tunes")]
-)
-def test_the_pieces_and_their_padded_parts_have_a_bound(
-    most: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("most", "words"), [(2000, "piano roll of tunes/01.mid"), (3000, "train part of tunes")])
+def test_the_pieces_and_their_padded_parts_have_a_bound(most, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("tunes").mkdir()
     for k in range(2):
@@ -69,17 +65,14 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, seed: int) -> None:
         assert load_midi(tmp_path / "a.mid").train[0].any()
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--data", "silent"], "silent is a folder, which is read as MIDI music, and has no files that end in .mid or"),
-        (["--data", "text.txt/"], "is no folder"),
-        (["--data", "tunes/00.mid", "--fractions", "0.5,0.5,0"], "has 1 piece, too few for these --fractions"),
-        (["--data", "tunes", "--window", "4"], "tunes/ is MIDI music"),
-        (["--data", "jsb", "--steps-per-beat", "2"], "it is for MIDI music"),
-        (["tunes/00.mid"], "is MIDI music, not a text: give it as --data"),
-    ],
-)
+@pytest.mark.parametrize(("flags", "words"), [
+    (["--data", "silent"], "silent is a folder, which is read as MIDI music, and has no files that end in .mid or"),
+    (["--data", "text.txt/"], "is no folder"),
+    (["--data", "tunes/00.mid", "--fractions", "0.5,0.5,0"], "has 1 piece, too few for these --fractions"),
+    (["--data", "tunes", "--window", "4"], "tunes/ is MIDI music"),
+    (["--data", "jsb", "--steps-per-beat", "2"], "it is for MIDI music"),
+    (["tunes/00.mid"], "is MIDI music, not a text: give it as --data"),
+])  # fmt: skip
 def test_folders_and_options_that_do_not_fit_are_refused(flags: list[str], words: str) -> None:
     Path("silent").mkdir()
     write_tunes(Path("tunes"), 2)

@@ -97,7 +97,6 @@ NEEDED: dict[str, list[str]] = {  # flags that an option needs beside it
 
 
 def flags_for(name: str) -> list[str]:
-    """Return the flags that an option needs beside it."""
     found = [*NEEDED.get(name, [])]
     if "--data" not in found and name not in ("text", "data"):
         found.insert(0, "text.txt")
@@ -108,7 +107,6 @@ def flags_for(name: str) -> list[str]:
 
 
 def in_toml(name: str, value: str) -> str:
-    """Write a value of the command line as TOML."""
     if base_kind(name) == "str":
         return json.dumps(value)
     if base_kind(name) == "tuple":
@@ -118,7 +116,6 @@ def in_toml(name: str, value: str) -> str:
 
 
 def names_the_option(found: str, name: str, value: str = "") -> bool:
-    """Tell whether a sentence is about the value of that option."""
     words = {flag_of(name), option_key(name), option_key(name).replace("_", " ")}
     others = {"lambda_": "lambda", "sequence_length": "sequences of", "arch": "architecture", "streams": "streams"}
     others |= {"unknown": "unknown symbols", "fractions": "share of"}

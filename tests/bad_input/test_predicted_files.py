@@ -14,6 +14,7 @@ from support.refusals import refused
 import hfrnn
 
 X = good()["x"]
+OPTIONS = {"arch": "rnn", "hidden": 3, "updates": 1, "optimizer": "adam", "backend": "numpy"}
 FILES: dict[str, tuple[str, bytes | str, str]] = {  # the run, the content of the file, words of the sentence
     "a cut file": ("arrays", npz(good())[:200], "cannot be read as a .npz file"),
     "too many inputs": ("arrays", npz({"x": np.zeros((2, 3, 5)), "y": np.zeros((2, 3, 1))}), "n_in = 2"),
@@ -29,11 +30,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     (folder / "data.npz").write_bytes(npz(good()))
     (folder / "data.csv").write_text(table())
-    options = {"arch": "rnn", "hidden": 3, "updates": 1, "optimizer": "adam", "backend": "numpy"}
-    hfrnn.train(data=str(folder / "data.npz"), out=folder / "arrays", **options)
-    hfrnn.train(
-        data=str(folder / "data.csv"), inputs=("u", "v"), targets=("y",), window=10, out=folder / "table", **options
-    )
+    hfrnn.train(data=str(folder / "data.npz"), out=folder / "arrays", **OPTIONS)
+    columns = {"inputs": ("u", "v"), "targets": ("y",), "window": 10}
+    hfrnn.train(data=str(folder / "data.csv"), out=folder / "table", **columns, **OPTIONS)
     return folder
 
 
@@ -49,13 +48,10 @@ def test_an_odd_file_is_refused(case: str, runs: Path, tmp_path: Path, monkeypat
 
 
 def test_the_rows_of_a_burn_in_are_counted(runs: Path, tmp_path: Path) -> None:
-    options = {"arch": "rnn", "hidden": 3, "updates": 1, "optimizer": "adam", "backend": "numpy"}
     columns = {"inputs": ("u",), "targets": ("u",), "window": 10, "burn_in": 4}
-    hfrnn.train(data=str(runs / "data.csv"), out=tmp_path / "run", **columns, **options)
+    hfrnn.train(data=str(runs / "data.csv"), out=tmp_path / "run", **columns, **OPTIONS)
     (tmp_path / "few.csv").write_text(table(5))
-    words = (
-        "few.csv has 5 rows, and the first 4 are the burn-in, which is not scored; a target is 1 row after its input"
-    )
+    words = "has 5 rows, and the first 4 are the burn-in, which is not scored; a target is 1 row after its input"
     assert words in refused("evaluate", str(tmp_path / "run"), str(tmp_path / "few.csv"))
     (tmp_path / "few.csv").write_text("u,v,y\n" + "1,2,\n" * 30)
     words = "has 30 rows, and the first 1 is the burn-in, which is not scored, and no other target is known"

@@ -13,36 +13,26 @@ from support.refusals import RESUME, STEPS, call, refused, replaced, sentence_of
 from support.tiny_runs import FLAGS, TEXT, snapshot, text_file, tiny_train
 
 BAD_TEXTS: dict[str, str] = {
-    "nowhere.txt": "nowhere.txt; give the path of a text file",
-    "folder": "folder is a folder",
-    "empty.txt": "empty.txt is empty",
-    "latin1.txt": "byte 0xe9 at offset 3",
-    "loop": "loop' cannot be read",
+    "nowhere.txt": "nowhere.txt; give the path of a text file", "folder": "folder is a folder",
+    "empty.txt": "empty.txt is empty", "latin1.txt": "byte 0xe9 at offset 3", "loop": "loop' cannot be read",
     "x" * 300: "cannot be read",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD_TEXTS)
 def test_a_text_that_cannot_be_read_is_refused(name: str) -> None:
-    words = BAD_TEXTS[name]
-    for arguments in (
-        ["train", name, *STEPS],
-        ["train", "text.txt", *STEPS, "--valid", name],
-        ["train", "text.txt", *STEPS, "--test", name, "--dry-run"],
-        ["evaluate", "run", name],
-    ):
-        assert words in refused(*arguments), arguments
+    train = ["train", "text.txt", *STEPS]
+    for arguments in (["train", name, *STEPS], [*train, "--valid", name], [*train, "--test", name, "--dry-run"],
+                      ["evaluate", "run", name]):  # fmt: skip
+        assert BAD_TEXTS[name] in refused(*arguments), arguments
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("one.txt", "leaves none to train on|1 symbol; sequences of 10 need"),
-        ("short.txt", "9 symbols; sequences of 10 need at least 11"),
-        ("same.txt", "'a'"),
-        ("newlines.txt", "one symbol"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), [
+    ("one.txt", "leaves none to train on|1 symbol; sequences of 10 need"),
+    ("short.txt", "9 symbols; sequences of 10 need at least 11"),
+    ("same.txt", "'a'"),
+    ("newlines.txt", "one symbol"),
+])  # fmt: skip
 def test_a_text_that_holds_too_little_is_refused(name: str, words: str) -> None:
     for more in (["--dry-run"], ["--optimizer", "sgd", "--streams", "2"]):
         assert re.search(words + "|at least|one symbol", refused("train", name, *STEPS, *more))
@@ -56,14 +46,11 @@ def test_a_text_is_learned_as_it_is(name: str, symbol: str) -> None:
     shutil.rmtree(out)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("one.txt", "1 known symbol: at least 2"),
-        ("foreign.txt", "3 symbols .*: 'é' \\(2 times\\), 'ö' \\(1 time\\)"),
-        ("bom.txt", r"1 symbol .*'\\ufeff' \(1 time\)"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), [
+    ("one.txt", "1 known symbol: at least 2"),
+    ("foreign.txt", "3 symbols .*: 'é' \\(2 times\\), 'ö' \\(1 time\\)"),
+    ("bom.txt", r"1 symbol .*'\\ufeff' \(1 time\)"),
+])  # fmt: skip
 def test_a_text_that_cannot_be_scored_is_refused(name: str, words: str) -> None:
     assert re.search(words, refused("evaluate", "run", name))
 

@@ -31,16 +31,8 @@ N, T, B = 18, 4, 2
 class Call:
     """A public function with a valid call, and the kinds of the arguments that are tried.
 
-    Attributes
-    ----------
-    function : callable
-        Called with keywords; a method gets its object as `self`.
-    base : dict
-        The arguments of a valid call: values, or factories (callables without arguments).
-    kinds : dict
-        The kind of every argument that is tried, by name.
-    about : str
-        What tells the call from others of the same function.
+    `base` holds the arguments of a valid call: values, or factories (callables without arguments); a method gets its
+    object as `self`. `about` tells the call from others of the same function.
     """
 
     function: Callable[..., Any]
@@ -55,7 +47,6 @@ class Call:
         return f"{of}{name}{self.about and f' {self.about}'}"
 
     def run(self, **changed: Any) -> object:
-        """Make the call with some arguments changed."""
         base = {name: make() if callable(make) else make for name, make in self.base.items() if name not in changed}
         return self.function(**{**base, **changed})
 
@@ -224,17 +215,13 @@ CHECKPOINT = count(1).or_none().plus({"sqrt": (lambda: "sqrt", True), "auto": (l
 AT, ON = {"self": net, "theta": theta}, {"self": objective, "theta": theta}
 
 CALLS: list[Call] = [
-    tried(
-        hfrnn.Network, NETWORK_OF, arch=string("rnn").but({"string": False}), hidden=HIDDEN, classes=None,
+    tried(hfrnn.Network, NETWORK_OF, arch=string("rnn").but({"string": False}), hidden=HIDDEN, classes=None,
         dtype=choice(*DTYPES).plus({"NumPy's type": (lambda: np.float32, True)}), backend=choice("numpy", "auto"),
-        embedding=count(1).or_none(), bias=FLAG.or_none(), output_bias=FLAG.or_none(),
-    ),
+        embedding=count(1).or_none(), bias=FLAG.or_none(), output_bias=FLAG.or_none()),
     Call(hfrnn.Network, {**NETWORK_OF, "loss": "class-softmax", "classes": 2}, {"classes": CLASSES}, "of classes"),
     *(of_network(arch) for arch in hfrnn.architectures() if kernel_options(arch)),
-    tried(
-        hfrnn.Network.init, {"self": net}, initializer=choice(*INITIALIZERS), spectral_radius=ABOVE_0,
-        scale=number(0), W_x=number(0),
-    ),
+    tried(hfrnn.Network.init, {"self": net}, initializer=choice(*INITIALIZERS), spectral_radius=ABOVE_0,
+        scale=number(0), W_x=number(0)),
     tried(hfrnn.Network.views, AT, theta=array(theta, finite=False, lists=False).but({"complex numbers": True})),
     *(
         tried(getattr(hfrnn.Network, name), {**AT, "batch": batch})
@@ -242,33 +229,23 @@ CALLS: list[Call] = [
             "run", "log_probabilities", "score", "loss", "loss_and_gradient", "gauss_newton", "hessian", "jacobian",
         )
     ),
-    tried(
-        hfrnn.Batch, {"inputs": symbols, "targets": symbols}, inputs=array(symbols, lists=False), targets=TARGETS,
+    tried(hfrnn.Batch, {"inputs": symbols, "targets": symbols}, inputs=array(symbols, lists=False), targets=TARGETS,
         weights=array(weights, lists=False, bools=True).or_none(), lengths=array(lambda: np.array([4, 2])).or_none(),
-        initial_state=nothing().or_none().but({"empty list": None}),
-    ),
-    Call(
-        hfrnn.Batch, {"inputs": real, "targets": real}, about="of values",
+        initial_state=nothing().or_none().but({"empty list": None})),
+    Call(hfrnn.Batch, {"inputs": real, "targets": real}, about="of values",
         kinds={
             "inputs": array(real, lists=False, integers=False, finite=False),
             "targets": REAL_TARGETS.but({"NaN inside": True, "infinity inside": True}).or_none(),
-        },
-    ),
-    Call(
-        loss_of_values, {"inputs": real, "targets": real},
-        {"inputs": REAL, "targets": REAL_TARGETS.but({"trailing axis": None})},
-    ),
+        }),
+    Call(loss_of_values, {"inputs": real, "targets": real},
+        {"inputs": REAL, "targets": REAL_TARGETS.but({"trailing axis": None})}),
     tried(hfrnn.Batch.columns, {"self": batch, "start": 0, "stop": 2}, start=count(0, 1), stop=count(1, 2)),
-    tried(
-        hfrnn.Objective, {"net": net, "batch": batch, "threads": 1}, threads=count(1).or_none(),
+    tried(hfrnn.Objective, {"net": net, "batch": batch, "threads": 1}, threads=count(1).or_none(),
         shards=count(1).or_none(), memory=count(1).or_none().but({"1": None, "NumPy's 1": None}),
         checkpoint=CHECKPOINT, plan=nothing().or_none(), comm=nothing().or_none(), like=OBJECTIVE.or_none(),
-        noise=instance(lambda: hfrnn.StateNoise(0.1), net).or_none(),
-    ),
-    tried(
-        hfrnn.StateNoise, {"scale": 0.1}, scale=number(0), seed=count(0), draw=count(0),
-        sequences=array(lambda: np.array([4, 0])).but({"one entry less": True, "no entries": None}).or_none(),
-    ),
+        noise=instance(lambda: hfrnn.StateNoise(0.1), net).or_none()),
+    tried(hfrnn.StateNoise, {"scale": 0.1}, scale=number(0), seed=count(0), draw=count(0),
+        sequences=array(lambda: np.array([4, 0])).but({"one entry less": True, "no entries": None}).or_none()),
     *(
         tried(getattr(hfrnn.Objective, name), ON)
         for name in (
@@ -297,7 +274,5 @@ CALLS: list[Call] = [
             "loss", "penalty", "squared_gradients", "hessian", "jacobian", "loss_and_gradient", "gauss_newton",
         )
     ),
-    tried(
-        hfrnn.ConstrainedObjective.part_gradients, {"self": constrained, "variables": theta}, parts=None,
-    ),
+    tried(hfrnn.ConstrainedObjective.part_gradients, {"self": constrained, "variables": theta}, parts=None),
 ]  # fmt: skip

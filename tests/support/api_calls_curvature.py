@@ -65,34 +65,22 @@ STEPS = nothing().or_none().plus({"last": (lambda: [-1], True)}).but({"range": N
 
 CALLS: list[Call] = [
     tried(hfrnn.Objective.per_sequence_gradients, {"self": objective, "theta": theta}, out=OUT),
-    tried(
-        transpose_products, {"u": outputs}, out=OUT,
-        u=array(outputs).but({"NaN inside": None, "infinity inside": None}),
-    ),
+    tried(transpose_products, {"u": outputs}, out=OUT,
+        u=array(outputs).but({"NaN inside": None, "infinity inside": None})),
     tried(hfrnn.dense_gauss_newton, KNOWN),
     tried(hfrnn.gauss_newton_diagonal, KNOWN, draws=DRAWS),
     tried(hfrnn.curvature_trace, KNOWN, products=count(4), matrix=choice(*MATRICES)),
-    tried(
-        hfrnn.influence, {**KNOWN, "validation": batch, "damping": 1.0}, validation=instance(batch, net),
-        damping=ABOVE_0.but({"1e300": None}), matrix=choice("gauss-newton"), solver=choice("cg", "dense"),
-    ),
-    tried(
-        hfrnn.laplace, {**KNOWN, "prior_precision": 1.0}, structure=choice("dense", "low-rank", "diagonal"),
-        prior_precision=ABOVE_0, noise_variance=VARIANCE, rank=count(1), draws=DRAWS,
-    ),
+    tried(hfrnn.influence, {**KNOWN, "validation": batch, "damping": 1.0}, validation=instance(batch, net),
+        damping=ABOVE_0.but({"1e300": None}), matrix=choice("gauss-newton"), solver=choice("cg", "dense")),
+    tried(hfrnn.laplace, {**KNOWN, "prior_precision": 1.0}, structure=choice("dense", "low-rank", "diagonal"),
+        prior_precision=ABOVE_0, noise_variance=VARIANCE, rank=count(1), draws=DRAWS),
     tried(hfrnn.Laplace.predict, {"self": posterior, "batch": batch}, steps=STEPS),
-    tried(
-        hfrnn.Laplace.sample, {"self": posterior, "samples": 2}, samples=count(1),
-        method=choice("factorization", "cg"),
-    ),
-    tried(
-        hfrnn.Laplace.with_values, {"self": posterior, "prior_precision": 1.0}, prior_precision=ABOVE_0,
-        noise_variance=VARIANCE,
-    ),
-    tried(
-        hfrnn.spectrum, {**KNOWN, "count": 1, "vectors": 1, "steps": 3}, matrix=choice("gauss-newton", "hessian"),
-        count=count(0), vectors=count(0).but({"1e300": None}), steps=count(1),
-    ),
+    tried(hfrnn.Laplace.sample, {"self": posterior, "samples": 2}, samples=count(1),
+        method=choice("factorization", "cg")),
+    tried(hfrnn.Laplace.with_values, {"self": posterior, "prior_precision": 1.0}, prior_precision=ABOVE_0,
+        noise_variance=VARIANCE),
+    tried(hfrnn.spectrum, {**KNOWN, "count": 1, "vectors": 1, "steps": 3}, matrix=choice("gauss-newton", "hessian"),
+        count=count(0), vectors=count(0).but({"1e300": None}), steps=count(1)),
     tried(hfrnn.Spectrum.ranked, {"self": density, "rank": 1}, rank=count(1, N)),
     tried(hfrnn.predict, PREDICTED, **KINDS),
     tried(hfrnn.score, PREDICTED, **KINDS, names=NAMES),

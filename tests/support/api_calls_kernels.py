@@ -81,13 +81,11 @@ CALLS: list[Call] = [
     tried(register_kernel, {"name": "tried", "kernel": lambda: Unfinished}, name=NAME, kernel=CLASS),
     tried(register_data, {"name": "tried", "kind": lambda: NoKind}, name=NAME, kind=None),
     tried(register_optimizer, {"name": "tried", "optimizer": lambda: NoOptimizer}, name=NAME, optimizer=None),
-    tried(
-        hfrnn.Option, {"name": "zoneout", "kind": lambda: float, "default": None, "help": "Probability."},
+    tried(hfrnn.Option, {"name": "zoneout", "kind": lambda: float, "default": None, "help": "Probability."},
         name=NAME.but({"string of a number": False}), kind=nothing(),
         default=number().or_none().but({"10**30": False, "-10**30": False}), help=TEXT, least=BOUND, most=BOUND,
         above=BOUND, below=BOUND, unit=TEXT, zero=TEXT, otherwise=TEXT, choices=nothing().but({"empty list": None}),
-        **dict.fromkeys(("digits", "named", "group", "needs", "shapes", "path", "presets")),  # not for users
-    ),
+        **dict.fromkeys(("digits", "named", "group", "needs", "shapes", "path", "presets"))),  # those are not for users
     tried(hfrnn.Slot, {"name": "a", "width": 2}),
     tried(from_torch, {"model": state_dict, "activation": "tanh"}, model=MODEL, embedding=EMBEDDING),
     tried(to_torch, {**KNOWN, "theta": vector}, **ARGUMENTS, theta=THERE),

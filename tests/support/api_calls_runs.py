@@ -91,53 +91,35 @@ NOT_GIVEN = nothing().but({"None": None})
 
 CALLS: list[Call] = [
     tried(hfrnn.load, {"run": "run"}, run=RUN, which=WHICH, backend=BACKEND),
-    tried(
-        hfrnn.evaluate, {**KNOWN, "text": "abcabc"}, net=NET, vocabulary=VOCABULARY,
+    tried(hfrnn.evaluate, {**KNOWN, "text": "abcabc"}, net=NET, vocabulary=VOCABULARY,
         text=nothing().plus({"bytes": (lambda: b"abc", False), "one symbol": (lambda: "a", False)}),
-        unknown=choice("error", "skip"), chunk=count(1), dynamic=instance(hfrnn.Dynamic, net).or_none(),
-    ),
+        unknown=choice("error", "skip"), chunk=count(1), dynamic=instance(hfrnn.Dynamic, net).or_none()),
     tried(hfrnn.Evaluation.positions, {"self": scored, "parts": 2}, parts=count(1, 5)),
     tried(hfrnn.Evaluation.json_lines, {"self": scored, "vocabulary": vocabulary}, vocabulary=VOCABULARY),
-    tried(
-        hfrnn.Dynamic, {}, learning_rate=number(0).or_none(), stretch=count(1), decay=number(0, 1).or_none(),
-        mean_square=MEAN_SQUARE.or_none(), constraints=instance(lambda: hfrnn.Constraints(net()), net).or_none(),
-    ),
+    tried(hfrnn.Dynamic, {}, learning_rate=number(0).or_none(), stretch=count(1), decay=number(0, 1).or_none(),
+        mean_square=MEAN_SQUARE.or_none(), constraints=instance(lambda: hfrnn.Constraints(net()), net).or_none()),
     tried(hfrnn.Dynamic.factors, {"self": hfrnn.Dynamic, "net": net}),
-    tried(
-        hfrnn.mean_square_gradient, {"net": net, "theta": theta, "symbols": numbers, "stretch": 5},
+    tried(hfrnn.mean_square_gradient, {"net": net, "theta": theta, "symbols": numbers, "stretch": 5},
         symbols=SYMBOLS.plus({"too large": (lambda: numbers() + 3, False)}), stretch=count(1, 59).but({"60": None}),
-        most=count(1),
-    ),
-    tried(
-        hfrnn.load_objective, {"run": "run", "symbols": 50}, run=RUN, which=WHICH, backend=BACKEND, symbols=count(1),
-        part=choice("train", "valid").or_none(),
-    ),
-    tried(
-        sample, {"net": net, "theta": theta, "prime": lambda: numbers()[:3], "length": 2},
+        most=count(1)),
+    tried(hfrnn.load_objective, {"run": "run", "symbols": 50}, run=RUN, which=WHICH, backend=BACKEND, symbols=count(1),
+        part=choice("train", "valid").or_none()),
+    tried(sample, {"net": net, "theta": theta, "prime": lambda: numbers()[:3], "length": 2},
         prime=PRIME.plus({"too large": (lambda: numbers()[:3] + 3, False)}), length=costly(count(0)),
         temperature=number(0), top_k=count(1).or_none(),
-        allowed=PRIME.or_none().plus({"too large": (lambda: [3], False)}),
-    ),
-    tried(
-        hfrnn.bracket_probe, {**KNOWN, "opening": "a", "closing": "b", "control": "c", "allowed": "c", "steps": 3},
+        allowed=PRIME.or_none().plus({"too large": (lambda: [3], False)})),
+    tried(hfrnn.bracket_probe, {**KNOWN, "opening": "a", "closing": "b", "control": "c", "allowed": "c", "steps": 3},
         vocabulary=VOCABULARY, opening=KNOWN_SYMBOL, closing=KNOWN_SYMBOL, control=KNOWN_SYMBOL.but({"None": None}),
         steps=costly(count(1)), trials=costly(count(1)), group=count(1), allowed=KNOWN_SYMBOL.or_none(),
-        text=nothing().plus({"right": (lambda: "cccc", True), "bytes": (lambda: b"cccc", False)}).or_none(),
-    ),
-    tried(
-        load_corpus, {"text": "text.txt"}, text=path("text.txt").plus(MORE_PATHS), name=None,
+        text=nothing().plus({"right": (lambda: "cccc", True), "bytes": (lambda: b"cccc", False)}).or_none()),
+    tried(load_corpus, {"text": "text.txt"}, text=path("text.txt").plus(MORE_PATHS), name=None,
         level=choice("char", "byte", "word"), valid_path=TEXT_FILE.plus(MORE_PATHS), test_path=TEXT_FILE,
-        fractions=FRACTIONS,
-    ),
+        fractions=FRACTIONS),
     Call(load_corpus, {"name": "python-manual"}, {"name": nothing()}, "by name"),
-    tried(
-        Vocabulary.build, {"text": "abc abc", "level": "word"}, text=any_string().but({"empty string": False}),
-        level=choice("char", "word"), min_count=count(1), max_size=count(2).or_none(),
-    ),
-    tried(
-        Vocabulary.encode, {"self": vocabulary, "text": "abc"}, text=nothing().but({"empty string": True}),
-        unknown=choice("error", "skip").but({"bytes": False}),
-    ),
+    tried(Vocabulary.build, {"text": "abc abc", "level": "word"}, text=any_string().but({"empty string": False}),
+        level=choice("char", "word"), min_count=count(1), max_size=count(2).or_none()),
+    tried(Vocabulary.encode, {"self": vocabulary, "text": "abc"}, text=nothing().but({"empty string": True}),
+        unknown=choice("error", "skip").but({"bytes": False})),
     tried(Vocabulary.count, {"self": vocabulary, "text": "abc"}, text=any_string()),
     tried(Vocabulary.after_first, {"self": vocabulary, "text": "abc"}, text=any_string()),
     tried(Vocabulary.decode, {"self": vocabulary, "ids": numbers}, ids=IDS),
@@ -151,30 +133,20 @@ CALLS: list[Call] = [
     tried(
         table, {"outcomes": [Outcome("rnn", "gradient", 0.0, 1.0, "")]}, outcomes=nothing().but({"empty list": None})
     ),
-    tried(
-        hfrnn.load_scaling, {"run": "run"},
-        run=path("run").plus({"a folder": (lambda: "void", False), "a file": (lambda: "text.txt", False)}),
-    ),
-    tried(
-        hfrnn.save, {"net": net, "theta": theta, "path": "net.safetensors"}, vocabulary=VOCABULARY.or_none(),
-        path=new_path().plus({"a folder": (lambda: "void", False)}),
-    ),
+    tried(hfrnn.load_scaling, {"run": "run"},
+        run=path("run").plus({"a folder": (lambda: "void", False), "a file": (lambda: "text.txt", False)})),
+    tried(hfrnn.save, {"net": net, "theta": theta, "path": "net.safetensors"}, vocabulary=VOCABULARY.or_none(),
+        path=new_path().plus({"a folder": (lambda: "void", False)})),
     tried(make_page, {"runs": ["run"]}, runs=RUNS),
-    tried(
-        write_report, {"runs": ["run"], "output": "report.html", "force": True}, runs=RUNS,
-        output=new_path().or_none().but(ODD_NAMES), force=None,
-    ),
-    Call(
-        hfrnn.TrainConfig, {},
+    tried(write_report, {"runs": ["run"], "output": "report.html", "force": True}, runs=RUNS,
+        output=new_path().or_none().but(ODD_NAMES), force=None),
+    Call(hfrnn.TrainConfig, {},
         {
             **{name: of_option(each) for name, each in run_options().items() if name != "excitatory_output"},
             "arch_options": nothing().or_none().but({"dict": None}),
-        },
-    ),
-    Call(
-        hfrnn.TrainConfig, {"arch": "rnn", "excitatory": 0.8},
-        {"excitatory_output": of_option(run_options()["excitatory_output"])}, "with signs",
-    ),
+        }),
+    Call(hfrnn.TrainConfig, {"arch": "rnn", "excitatory": 0.8},
+        {"excitatory_output": of_option(run_options()["excitatory_output"])}, "with signs"),
     *(
         Call(
             hfrnn.TrainConfig, {"arch": arch}, {name: of_option(each) for name, each in kernel_options(arch).items()},
@@ -182,8 +154,7 @@ CALLS: list[Call] = [
         )
         for arch in hfrnn.architectures() if kernel_options(arch)
     ),
-    Call(
-        train, TRAIN,
+    Call(train, TRAIN,
         {
             "config": NOT_GIVEN, "resume": path().but({"None": None}).plus(MORE_PATHS),
             "callbacks": nothing().but({"empty list": None}).plus({"a class": (lambda: [hfrnn.Callback], False)}),
@@ -192,8 +163,7 @@ CALLS: list[Call] = [
                 name: costly(of_option(run_options()[name]))
                 for name in ("out", "hidden", "updates", "minutes", "optimizer", "seed", "l2")
             },
-        },
-    ),
+        }),
     Call(train, ARRAYS, {"data": DATA, "batches": NOT_GIVEN, "valid": NOT_GIVEN}, "on arrays"),
 ]  # fmt: skip
 if find_spec("tensorboard") is not None:

@@ -118,8 +118,6 @@ def endless(encoding: str | None = None, code: int = 200, length: int | None = N
 
 
 def compressed(encoding: str, wbits: int) -> Answer:
-    """Return an answer with the right content, compressed although that was not asked for."""
-
     def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
         packer = zlib.compressobj(wbits=wbits)
         content = packer.compress(site.files[handler.path]) + packer.flush()
