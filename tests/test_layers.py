@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -26,11 +27,12 @@ NARROW = {  # packages that may import less than all layers below
 }
 ONLY_IN = {
     "cupy": {"arrays", "kernels"}, "cupyx": {"arrays", "kernels"}, "mpi4py": {"ranks"}, "numba": {"arrays", "kernels"},
-    "tensorboard": {"tensorboard"}, "mido": {"data"},
+    "tensorboard": {"tensorboard"}, "mido": {"data"}, "pandas": {"data"}, "h5py": {"data"},
 }  # fmt: skip
 OPTIM_IMPORTS = {"numpy", "scipy", "hfrnn"} | set(sys.stdlib_module_names)
 NEVER = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 FILES = sorted(PACKAGE.rglob("*.py"))
+LONGEST_CHAIN = 13
 MOST_LINES = 650
 MOST_TEST_LINES = 400
 EXAMPLES = re.compile(r"\n\n *Examples\n *-----+\n.*?\n *(?=\"\"\")", re.S)
@@ -117,10 +119,11 @@ def module_name(file: Path) -> str:
 MODULES = {module_name(file): file for file in FILES}
 
 
-def imported_modules(module: str) -> set[str]:
-    """The modules of hfrnn that one imports, also for its types and in functions."""
+def imported_modules(module: str, always: bool = True) -> set[str]:
+    """The modules of hfrnn that one imports: all, also for its types and in functions, or those at its top."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    for node in ast.walk(tree) if always else tree.body:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in MODULES else node.module for name in names}
@@ -132,6 +135,15 @@ def test_no_modules_import_each_other_in_a_circle_not_even_for_types() -> None:
     while ready := {module for module, others in graph.items() if not others & graph.keys()}:
         graph = {module: others for module, others in graph.items() if module not in ready}
     assert not graph
+
+
+def test_no_chain_of_imports_is_long() -> None:
+    @functools.cache
+    def chain(module: str) -> tuple[str, ...]:
+        return (module, *max([chain(other) for other in imported_modules(module, False)], key=len, default=()))
+
+    longest = max(map(chain, MODULES), key=len)
+    assert len(longest) <= LONGEST_CHAIN, " > ".join(longest)
 
 
 # ---------------------------------------------------------------------- the checks themselves

@@ -109,11 +109,6 @@ def train(
     -------
     TrainingResult
 
-    Warns
-    -----
-    HfrnnWarning
-        The data of a new run are unusual, or Slurm has started tasks that do not train together.
-
     Raises
     ------
     InputError
@@ -125,13 +120,14 @@ def train(
     NonFiniteError, DeviceMemoryError
         The loss or the gradient is no longer finite, or the memory of the GPU is used up; the last good state is in
         the run folder.
-    Interrupted
+    Interrupted, KeyboardInterrupt
         SIGINT, SIGTERM or SIGHUP was received, or the output was closed; the last finished update is in the run folder.
-    KeyboardInterrupt
-        One of the signals was received before the run folder held a state.
+        KeyboardInterrupt if the folder held no state before.
 
     Notes
     -----
+    A HfrnnWarning tells what is unusual about the data of a new run, or that tasks of Slurm do not train together.
+
     A resumed run makes the same updates, bit for bit, as a run that never stopped, also if the first process was
     killed. Where it was at a limit, it has one more validation, and with a first-order optimizer perhaps a shorter
     interval. That validation can change which state is the best, and end the run at `target_bits` or because a task is
