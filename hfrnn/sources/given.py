@@ -13,17 +13,6 @@ from hfrnn.engine.batch import Batch
 from hfrnn.errors import InputError
 
 
-def objects_and_names(data: Any, batches: Any, valid: Any, test: Any) -> tuple[Given | None, dict[str, Any]]:
-    """Return the data that were given as objects of Python, if any, and the options that name data."""
-    given = None
-    if batches is not None or not all(each is None or isinstance(each, str) for each in (data, valid, test)):
-        given = given_objects(data, batches, valid, test)
-    named = {"data": data, "valid": valid, "test": test}
-    if given is not None:
-        named = {"data": given.name, **given.named(valid)}
-    return given, {name: value for name, value in named.items() if value is not None}
-
-
 def given_objects(data: Any, batches: Any, valid: Any, test: Any = None) -> Given | None:
     """Return the data that were given as objects of Python; None if the options name the data."""
     function("batches", batches, or_none=True)

@@ -42,7 +42,7 @@ from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
-from hfrnn.sources.given import objects_and_names
+from hfrnn.sources.given import given_objects
 from hfrnn.sources.open import LN2, Source, open_source
 from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
 from hfrnn.training.run_state import ResumeCommand, RunState, before_next_update
@@ -146,7 +146,7 @@ def train(
     if resume is not None or not isinstance(config, TrainConfig | None):
         resume = run_to_resume(config, resume)
     callbacks = _checked_callbacks(callbacks)
-    given, named = objects_and_names(data, batches, valid, test)
+    given, named = _objects_and_names(data, batches, valid, test)
     values, ranks = (
         checked_options({**options, **named}, "train()"),
         comm if isinstance(comm, Ranks) else ranks_of(comm),
@@ -159,6 +159,17 @@ def train(
         else:
             trainer = Trainer.resumed(resume, values, callbacks, interruption, given, ranks)
         return trainer.run()
+
+
+def _objects_and_names(data: Any, batches: Any, valid: Any, test: Any) -> tuple[Given | None, dict[str, Any]]:
+    """Return the data that were given as objects of Python, if any, and the options that name data."""
+    given = None
+    if batches is not None or not all(each is None or isinstance(each, str) for each in (data, valid, test)):
+        given = given_objects(data, batches, valid, test)
+    named = {"data": data, "valid": valid, "test": test}
+    if given is not None:
+        named = {"data": given.name, **given.named(valid)}
+    return given, {name: value for name, value in named.items() if value is not None}
 
 
 def _warn_of(source: Source, ranks: Ranks) -> None:
