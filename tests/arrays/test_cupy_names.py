@@ -9,8 +9,6 @@ optimizer makes a few updates. CuPy imports without a GPU. What CuPy tells about
 - operators take one operand by definition of the language.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re
@@ -142,7 +140,7 @@ def accepts(types: str, listed: str) -> bool:
 
 
 @pytest.mark.parametrize("pairs", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_cupy_has_everything_that_is_called(pairs: bool) -> None:
+def test_cupy_has_everything_that_is_called(pairs):
     problems = []
     for call in sorted(recorded(pairs), key=str):
         try:
@@ -152,7 +150,7 @@ def test_cupy_has_everything_that_is_called(pairs: bool) -> None:
     assert not problems, "\n".join(problems)
 
 
-def test_the_record_is_not_empty_and_knows_both_ways_to_call() -> None:
+def test_the_record_is_not_empty_and_knows_both_ways_to_call():
     names = {(kind, name) for kind, name, *_ in recorded(False)}
     expected = {
         "function": "matmul take asnumpy cuda.get_current_stream copyto linalg.eigh linalg.qr",
@@ -161,7 +159,7 @@ def test_the_record_is_not_empty_and_knows_both_ways_to_call() -> None:
     assert all((kind, name) in names for kind, listed in expected.items() for name in listed.split())
 
 
-def test_a_call_that_cupy_does_not_have_is_noticed() -> None:
+def test_a_call_that_cupy_does_not_have_is_noticed():
     for name, arguments, types in (("matrix_multiply", 2, "dd"), ("tanh", 2, "dd"), ("log1p", 1, "O")):
         with pytest.raises((AttributeError, AssertionError)):
             check(("function", name, arguments, frozenset(), types))
@@ -174,12 +172,12 @@ def cupys_linear_operator() -> type[Any]:
     module = ast.Module([n for n in classes if n.name == "LinearOperator"], [])
     scope: dict[str, Any] = {"cupy": cupy, "_util": SimpleNamespace(isshape=lambda shape: len(shape) == 2)}
     exec(compile(module, str(source), "exec"), scope)
-    return scope["LinearOperator"]  # type: ignore[no-any-return]
+    return scope["LinearOperator"]
 
 
-def test_cupys_linear_operator_can_be_built_and_applied_as_the_engine_does() -> None:
+def test_cupys_linear_operator_can_be_built_and_applied_as_the_engine_does():
     class OnCupysOperator(FakeBackend):
-        def linear_operator_base(self) -> type[Any]:
+        def linear_operator_base(self):
             return cupys_linear_operator()
 
     backend = OnCupysOperator()

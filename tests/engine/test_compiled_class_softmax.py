@@ -1,7 +1,5 @@
 """The compiled class softmax agrees with the reference in every block, and runs where it should."""
 
-from __future__ import annotations
-
 import tracemalloc
 from typing import Any
 
@@ -61,9 +59,7 @@ def directions(net: hfrnn.Network) -> tuple[Any, Any]:
     ],
     ids=["two-layers", "no-bias", "one-step", "one-sequence", "one-token", "many-groups"],
 )
-def test_every_block_agrees_with_numpy_whatever_the_number_of_small_groups(
-    few: int, arguments: dict[str, Any], sizes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_block_agrees_with_numpy_whatever_the_number_of_small_groups(few, arguments, sizes, monkeypatch):
     monkeypatch.setattr(compiled, "FEW_TOKENS", few)
     net, reference = network(**arguments), network("numpy", **arguments)
     batch, (theta, v) = random_batch(net, np.random.default_rng(1), **sizes), directions(net)
@@ -73,17 +69,17 @@ def test_every_block_agrees_with_numpy_whatever_the_number_of_small_groups(
     assert_close(results(net, batch, theta, v), results(reference, batch, theta, v), 1e-13)
 
 
-def test_only_the_backend_numba_has_the_compiled_class() -> None:
+def test_only_the_backend_numba_has_the_compiled_class():
     assert type(network().head) is compiled.CompiledClassSoftmax
     assert type(network("numpy").head) is ClassSoftmax
     assert issubclass(compiled.CompiledClassSoftmax, ClassSoftmax)
 
 
-def test_real_arrays_run_no_loop_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_arrays_run_no_loop_of_the_reference(monkeypatch):
     net = network()
     batch, (theta, v) = random_batch(net, np.random.default_rng(1)), directions(net)
 
-    def fail(*arguments: Any) -> None:
+    def fail(*arguments):
         raise AssertionError("the reference ran")
 
     for loop in ("normalise_symbols", "symbol_residuals", "curve_symbols"):
@@ -93,7 +89,7 @@ def test_real_arrays_run_no_loop_of_the_reference(monkeypatch: pytest.MonkeyPatc
         net.hessian(theta, batch) @ v
 
 
-def test_the_exact_hessian_and_the_log_probabilities_agree_with_numpy() -> None:
+def test_the_exact_hessian_and_the_log_probabilities_agree_with_numpy():
     net, reference = network(), network("numpy")
     batch, (theta, v) = random_batch(net, np.random.default_rng(1), ragged=True), directions(net)
     Hv = reference.hessian(theta, batch) @ v
@@ -102,7 +98,7 @@ def test_the_exact_hessian_and_the_log_probabilities_agree_with_numpy() -> None:
     np.testing.assert_allclose(net.log_probabilities(theta, batch), expected, rtol=1e-12)
 
 
-def test_the_bits_do_not_depend_on_the_threads() -> None:
+def test_the_bits_do_not_depend_on_the_threads():
     net = network(dtype="float32", hidden=37)
     batch, (theta, v) = random_batch(net, np.random.default_rng(1), T=9, B=40), directions(net)
     plan = Plan((0, 13, 26, 40), 4, Keep.STATES)
@@ -115,7 +111,7 @@ def test_the_bits_do_not_depend_on_the_threads() -> None:
             np.testing.assert_array_equal(run[name], block, err_msg=name)
 
 
-def test_huge_outputs_overflow_nowhere() -> None:
+def test_huge_outputs_overflow_nowhere():
     net = network(dtype="float32")
     batch, (theta, v) = random_batch(net, np.random.default_rng(1), ragged=True), directions(net)
     found = results(net, batch, (1e4 * theta).astype("f4"), v.astype("f4"))
@@ -123,7 +119,7 @@ def test_huge_outputs_overflow_nowhere() -> None:
 
 
 @pytest.mark.parametrize("place", [2, 3, 4])
-def test_an_output_that_is_not_a_number_reaches_the_loss(place: int) -> None:
+def test_an_output_that_is_not_a_number_reaches_the_loss(place):
     from hfrnn.kernels.numba.groups import softmax_of_pieces
 
     z, losses = np.arange(6.0), np.zeros(1)
@@ -133,7 +129,7 @@ def test_an_output_that_is_not_a_number_reaches_the_loss(place: int) -> None:
     assert (z[[0, 1, 5]] == 0).all()
 
 
-def test_a_second_product_allocates_no_outputs() -> None:
+def test_a_second_product_allocates_no_outputs():
     net = network(dtype="float32", hidden=64)
     batch, (theta, v) = random_batch(net, np.random.default_rng(1), T=48, B=16), directions(net)
     G = hfrnn.Objective(net, batch, threads=1, plan=Plan((0, 8, 16), 16, Keep.ALL)).gauss_newton(theta.astype("f4"))

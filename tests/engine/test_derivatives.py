@@ -1,7 +1,5 @@
 """The derivative identities on networks and batches of any shape."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -65,7 +63,7 @@ def numbers(net: hfrnn.Network, rng: np.random.Generator) -> tuple[Any, Any, Any
 
 
 @given(problems())
-def test_the_jacobian_and_its_transpose_are_adjoint(problem: Any) -> None:
+def test_the_jacobian_and_its_transpose_are_adjoint(problem):
     net, f, rng = problem
     theta, v, _ = numbers(net, rng)
     J = f.jacobian(theta)
@@ -75,7 +73,7 @@ def test_the_jacobian_and_its_transpose_are_adjoint(problem: Any) -> None:
 
 
 @given(problems(), st.sampled_from([0.0, 2.5]), st.sampled_from([0.0, 0.3]), st.integers(0, 2))
-def test_the_product_is_symmetric_and_positive(problem: Any, mu: float, lambda_: float, number: int) -> None:
+def test_the_product_is_symmetric_and_positive(problem, mu, lambda_, number):
     net, f, rng = problem
     theta, v, w = numbers(net, rng)
     metric = net.metrics[number % len(net.metrics)]
@@ -93,7 +91,7 @@ def complex_loss(f: hfrnn.Objective, theta: Any) -> Any:
 
 
 @given(problems())
-def test_the_gradient_is_the_complex_step_of_the_loss_in_every_block(problem: Any) -> None:
+def test_the_gradient_is_the_complex_step_of_the_loss_in_every_block(problem):
     net, f, rng = problem
     theta, v, _ = numbers(net, rng)
     loss, gradient = f.loss_and_gradient(theta)
@@ -107,7 +105,7 @@ def test_the_gradient_is_the_complex_step_of_the_loss_in_every_block(problem: An
 
 
 @given(problems())
-def test_the_jacobian_is_the_central_difference_of_the_outputs(problem: Any) -> None:
+def test_the_jacobian_is_the_central_difference_of_the_outputs(problem):
     net, f, rng = problem
     theta, v, _ = numbers(net, rng)
     sweep = Sweep(net, f.batch, 1.0)
@@ -119,7 +117,7 @@ def test_the_jacobian_is_the_central_difference_of_the_outputs(problem: Any) -> 
 
 
 @given(problems())
-def test_the_exact_hessian_is_symmetric_and_the_difference_of_gradients(problem: Any) -> None:
+def test_the_exact_hessian_is_symmetric_and_the_difference_of_gradients(problem):
     net, f, rng = problem
     theta, v, w = numbers(net, rng)
     H = f.hessian(theta)

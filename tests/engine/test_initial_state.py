@@ -1,13 +1,10 @@
 """A learned initial state: what it means, where a batch takes its place, and that no plan or device changes it."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from support.engine_cases import Case, cases, replace, vectors
+from support.engine_cases import cases, replace, vectors
 from support.pairwise import label
 
 import hfrnn
@@ -37,7 +34,7 @@ def as_state(net: hfrnn.Network, theta: Any, B: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", LEARNED, ids=label)
-def test_a_network_starts_with_zeros_and_then_computes_the_bits_of_one_that_learns_no_state(case: Case) -> None:
+def test_a_network_starts_with_zeros_and_then_computes_the_bits_of_one_that_learns_no_state(case):
     net, plain, batch = case.net(), case.net(learn_initial_state=False), case.data()
     theta = net.init(seed=1)
     assert all(not row.any() for layer in rows_of(net, theta) for row in layer.values())
@@ -49,7 +46,7 @@ def test_a_network_starts_with_zeros_and_then_computes_the_bits_of_one_that_lear
 
 
 @pytest.mark.parametrize("case", LEARNED, ids=label)
-def test_a_learned_state_gives_the_bits_of_a_batch_that_brings_it(case: Case) -> None:
+def test_a_learned_state_gives_the_bits_of_a_batch_that_brings_it(case):
     net, plain, batch = case.net(), case.net(learn_initial_state=False), case.data()
     theta = vectors(net, batch)[0]
     others = np.concatenate([net.views(theta)[name].ravel() for name in plain.views(plain.init())])
@@ -67,14 +64,14 @@ def test_a_learned_state_gives_the_bits_of_a_batch_that_brings_it(case: Case) ->
 
 
 @pytest.mark.parametrize("case", [case for case in LEARNED if case.arch in ("hornn", "clockwork", "scrn")], ids=label)
-def test_derivatives_are_those_of_complex_steps(case: Case) -> None:
+def test_derivatives_are_those_of_complex_steps(case):
     net, batch = case.net(), case.data()
     for check, error, where in gradcheck.check_case(gradcheck.Case("", net, vectors(net, batch)[0], batch)):
         assert error <= gradcheck.TOLERANCES[check], (check, where)
 
 
 @pytest.mark.parametrize("case", cases("learned-state-unused"), ids=label)
-def test_a_state_that_a_batch_brings_takes_the_place_of_the_learned_one(case: Case) -> None:
+def test_a_state_that_a_batch_brings_takes_the_place_of_the_learned_one(case):
     net, batch = case.net(), case.data()
     theta, v, _ = vectors(net, batch)
     other = theta.copy()
@@ -94,7 +91,7 @@ def test_a_state_that_a_batch_brings_takes_the_place_of_the_learned_one(case: Ca
 
 
 @pytest.fixture
-def own_parameter() -> Iterator[str]:
+def own_parameter():
     """An architecture with a recurrent parameter of the name of a learned state."""
 
     class Own(RNN):
@@ -106,13 +103,13 @@ def own_parameter() -> Iterator[str]:
     del registry._kernels["rnn-with-h0"]
 
 
-def test_a_parameter_with_the_name_of_a_learned_state_is_refused(own_parameter: str) -> None:
+def test_a_parameter_with_the_name_of_a_learned_state_is_refused(own_parameter):
     assert hfrnn.Network(own_parameter, 3, 4, 3).n_parameters
     with pytest.raises(InputError, match="has a parameter 'h0', which is also the name of a learned initial state"):
         hfrnn.Network(own_parameter, 3, 4, 3, learn_initial_state=True)
 
 
-def test_a_state_of_no_units_is_learned_without_an_error() -> None:
+def test_a_state_of_no_units_is_learned_without_an_error():
     net = hfrnn.Network("scrn", 4, 3, 4, context=0, dtype="float64", learn_initial_state=True)
     symbols = np.random.default_rng(0).integers(4, size=(6, 3))
     objective, theta, eps = hfrnn.Objective(net, hfrnn.Batch(symbols[:-1], symbols[1:])), net.init(seed=0), 1e-6

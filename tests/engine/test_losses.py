@@ -1,7 +1,5 @@
 """The losses and their derivatives in the logits, one by one."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 
@@ -37,14 +35,14 @@ def expected_losses(loss: str, z: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_loss_of_every_step_is_that_of_the_formula(loss: str) -> None:
+def test_the_loss_of_every_step_is_that_of_the_formula(loss):
     rng = np.random.default_rng(0)
     z, y = 3 * rng.standard_normal((5, 2, 4)), targets(loss, rng)
     np.testing.assert_allclose(head(loss).predict(np, z.copy(), y), expected_losses(loss, z, y), rtol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_residual_is_the_derivative_of_the_loss_and_the_curvature_that_of_the_residual(loss: str) -> None:
+def test_the_residual_is_the_derivative_of_the_loss_and_the_curvature_that_of_the_residual(loss):
     rng = np.random.default_rng(1)
     z, y, v = rng.standard_normal((5, 2, 4)), targets(loss, rng), rng.standard_normal((5, 2, 4))
     p, residual, moved, Rz = z.copy(), z.copy(), z + 1j * EPS * v, v.copy()
@@ -60,7 +58,7 @@ def test_the_residual_is_the_derivative_of_the_loss_and_the_curvature_that_of_th
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("loss", ["softmax", "logistic"])
-def test_huge_logits_overflow_nowhere(loss: str, dtype: str) -> None:
+def test_huge_logits_overflow_nowhere(loss, dtype):
     z = np.array([[[1e4, -1e4, 0, 5]], [[-1e4, 1e4, 3, -3e4]]], dtype)
     y = np.array([[1], [1]]) if loss == "softmax" else np.array([[[0, 1, 1, 1.0]], [[0, 1, 1, 0.0]]])
     with np.errstate(all="raise", under="ignore"):
@@ -86,16 +84,14 @@ def test_huge_logits_overflow_nowhere(loss: str, dtype: str) -> None:
         ("logistic", np.full((5, 2, 4), np.nan), "logistic loss lie outside 0 to 1"),
     ],
 )
-def test_targets_that_do_not_fit_the_loss_are_refused(loss: str, given: Any, message: str) -> None:
+def test_targets_that_do_not_fit_the_loss_are_refused(loss, given, message):
     with pytest.raises(hfrnn.InputError) as caught:
         head(loss).check_targets(given, 5, 2)
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(("loss", "checkpoint"), [("softmax", None), ("softmax", 5), ("logistic", 3), ("squared", 5)])
-def test_steps_that_are_not_wanted_are_left_out_of_losses_gradients_and_products(
-    loss: str, checkpoint: int | None
-) -> None:
+def test_steps_that_are_not_wanted_are_left_out_of_losses_gradients_and_products(loss, checkpoint):
     """The parts of a sum over steps add up, wherever the wanted steps of a part lie."""
     rng, T, B = np.random.default_rng(5), 11, 3
     inputs = rng.integers(4, size=(T, B))
@@ -120,10 +116,10 @@ def test_steps_that_are_not_wanted_are_left_out_of_losses_gradients_and_products
     np.testing.assert_allclose(found[0], sum(found[1:]), rtol=1e-11, atol=1e-13)
 
 
-def test_outputs_are_computed_for_the_steps_wanted_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_are_computed_for_the_steps_wanted_only(monkeypatch):
     T, B, steps, outputs = 20, 3, [], FullHead.outputs
 
-    def counted(self: FullHead, p: Any, hs: Any, tape: Any) -> Any:
+    def counted(self, p, hs, tape):
         steps.append(len(hs[0]))
         return outputs(self, p, hs, tape)
 

@@ -1,14 +1,11 @@
 """How an objective plans its memory, what it refuses, the state it returns, and buffers that it uses again."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
-from support.engine_cases import Case, cases, plans, replace, small_problem, vectors
+from support.engine_cases import cases, plans, replace, small_problem, vectors
 from support.pairwise import each_once, label
 
 import hfrnn
@@ -17,7 +14,7 @@ from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sweep import Sweep
 
 
-def test_the_plan_depends_on_sizes_and_budget_only() -> None:
+def test_the_plan_depends_on_sizes_and_budget_only():
     net = small_problem()[0]
     for arguments in (("sqrt", None), ("auto", 10**8)):
         assert make_plan(net, 30, 8, *arguments) == make_plan(small_problem()[0], 30, 8, *arguments)
@@ -27,7 +24,7 @@ def test_the_plan_depends_on_sizes_and_budget_only() -> None:
         assert (plan.keep, plan.segment) == (Keep.NOTHING, K)
 
 
-def test_products_of_gauss_newton_and_hessian_run_on_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_gauss_newton_and_hessian_run_on_all_threads(monkeypatch):
     net = small_problem()[0]
     symbols = np.zeros((4, 40), np.int32)
     objective = hfrnn.Objective(net, hfrnn.Batch(symbols, symbols), threads=2)
@@ -35,7 +32,7 @@ def test_products_of_gauss_newton_and_hessian_run_on_all_threads(monkeypatch: py
     for name in ("product", "gradient"):
         routine = getattr(Sweep, name)
 
-        def noted(self: Sweep, *arguments: Any, routine: Any = routine) -> Any:
+        def noted(self, *arguments, routine=routine):
             ran.append(threading.get_ident())
             return routine(self, *arguments)
 
@@ -47,15 +44,13 @@ def test_products_of_gauss_newton_and_hessian_run_on_all_threads(monkeypatch: py
 
 
 @pytest.mark.parametrize("keep", Keep)
-def test_segments_run_again_as_often_as_the_page_on_the_engine_says(
-    keep: Keep, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_segments_run_again_as_often_as_the_page_on_the_engine_says(keep, monkeypatch):
     counts: Counter[str] = Counter()
 
-    def count(name: str) -> None:
+    def count(name):
         run = getattr(Sweep, name)
 
-        def counted(*arguments: Any, **more: Any) -> Any:
+        def counted(*arguments, **more):
             counts[name] += 1
             return run(*arguments, **more)
 
@@ -77,7 +72,7 @@ def test_segments_run_again_as_often_as_the_page_on_the_engine_says(
         assert counts == +Counter(expected)
 
 
-def test_what_cannot_be_computed_is_refused() -> None:
+def test_what_cannot_be_computed_is_refused():
     net, batch, theta = small_problem(arch="lstm")
     with pytest.raises(hfrnn.InputError, match="architecture 'lstm' has no metric 'matching': use hidden"):
         hfrnn.Objective(net, batch).gauss_newton(theta, 1.0, metric="matching")
@@ -91,11 +86,8 @@ def test_what_cannot_be_computed_is_refused() -> None:
         hfrnn.Objective(net, replace(batch, weights=np.zeros((9, 4))))
 
 
-# ---------------------------------------------------------------------- the state after a gradient, buffers used again
-
-
 @pytest.mark.parametrize("case", each_once(of=cases("stack", "carried", "embedding")), ids=label)
-def test_the_final_state_is_that_of_a_run_whatever_the_plan(case: Case) -> None:
+def test_the_final_state_is_that_of_a_run_whatever_the_plan(case):
     net, batch = case.net(), replace(case.data(), lengths=None)
     theta = vectors(net, batch)[0]
     _, expected = net.run(theta, batch)
@@ -112,7 +104,7 @@ def test_the_final_state_is_that_of_a_run_whatever_the_plan(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("carried"), ids=label)
-def test_a_final_state_is_a_copy_that_a_next_batch_may_begin_with(case: Case) -> None:
+def test_a_final_state_is_a_copy_that_a_next_batch_may_begin_with(case):
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
     first, second = (
@@ -132,7 +124,7 @@ def test_a_final_state_is_a_copy_that_a_next_batch_may_begin_with(case: Case) ->
 
 
 @pytest.mark.parametrize("threads", [1, 9])
-def test_a_gradient_goes_into_a_given_vector_whatever_was_there(threads: int) -> None:
+def test_a_gradient_goes_into_a_given_vector_whatever_was_there(threads):
     case = cases("softmax")[0]
     net, batch = case.net(), case.data()
     theta, _, _ = vectors(net, batch)
@@ -148,7 +140,7 @@ def test_a_gradient_goes_into_a_given_vector_whatever_was_there(threads: int) ->
 
 
 @pytest.mark.parametrize("case", cases("chain")[::4], ids=label)
-def test_an_objective_in_the_buffers_of_another_gives_the_same_bits(case: Case) -> None:
+def test_an_objective_in_the_buffers_of_another_gives_the_same_bits(case):
     net, batch = case.net(), replace(case.data(), lengths=None)
     theta = vectors(net, batch)[0]
     plan = Plan((0, 2, 5), 3, Keep.STATES)
@@ -166,12 +158,12 @@ def test_an_objective_in_the_buffers_of_another_gives_the_same_bits(case: Case) 
         before = f
 
 
-def test_buffers_are_used_again_only_where_they_fit() -> None:
+def test_buffers_are_used_again_only_where_they_fit():
     net, batch, theta = small_problem()
     f = hfrnn.Objective(net, batch, threads=2, plan=Plan((0, 2, 4), None, Keep.STATES))
     f.loss_and_gradient(theta)
 
-    def holds(**other: Any) -> Any:
+    def holds(**other):
         arguments = {"threads": 2, "plan": f.plan, **other}
         g = hfrnn.Objective(net, batch, like=f, **arguments)
         assert g.loss_and_gradient(theta)[0] == hfrnn.Objective(net, batch, **arguments).loss_and_gradient(theta)[0]
@@ -191,7 +183,7 @@ def test_buffers_are_used_again_only_where_they_fit() -> None:
         )
 
 
-def test_sweeps_with_clipped_errors_do_not_pile_up() -> None:
+def test_sweeps_with_clipped_errors_do_not_pile_up():
     net, batch, theta = small_problem()
     f = hfrnn.Objective(net, batch)
     exact = f.loss_and_gradient(theta)[1]
@@ -202,7 +194,7 @@ def test_sweeps_with_clipped_errors_do_not_pile_up() -> None:
 
 
 @pytest.mark.parametrize("shards", [(), (1, 4), (0, 2, 2, 4), (0, 3, 2, 4), (0, 3)])
-def test_a_plan_whose_shards_do_not_divide_the_batch_is_refused(shards: tuple[int, ...]) -> None:
+def test_a_plan_whose_shards_do_not_divide_the_batch_is_refused(shards):
     net, batch, _ = small_problem()
     with pytest.raises(hfrnn.InputError, match=r"^the plan (is for|has shards)"):
         hfrnn.Objective(net, batch, plan=Plan(shards, None, Keep.ALL))

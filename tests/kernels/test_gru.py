@@ -1,7 +1,5 @@
 """What is the gated recurrent unit's own: its step, its gates at their ends, its sizes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ def network(**changes: Any) -> tuple[hfrnn.Network, Any, dict[str, Any]]:
     return gru_cases.network("gru", **changes)
 
 
-def test_a_run_is_that_of_the_definition() -> None:
+def test_a_run_is_that_of_the_definition():
     net, theta, p = network()
     data = batch()
     h, expected = data.initial_state[0]["h"], []
@@ -30,7 +28,7 @@ def test_a_run_is_that_of_the_definition() -> None:
     np.testing.assert_allclose(state[0]["h"], h, rtol=1e-12)
 
 
-def test_a_reset_gate_at_zero_hides_the_state_from_the_candidate() -> None:
+def test_a_reset_gate_at_zero_hides_the_state_from_the_candidate():
     net, theta, p = network()
     p["layer0.b"][: 2 * H] = -200.0  # and the update gate takes the candidate alone
     data = batch()
@@ -41,7 +39,7 @@ def test_a_reset_gate_at_zero_hides_the_state_from_the_candidate() -> None:
     assert (net.views(net.loss_and_gradient(theta, data)[1])["layer0.W_hg"] == 0).all()
 
 
-def test_sizes_and_biases_are_those_of_the_definition() -> None:
+def test_sizes_and_biases_are_those_of_the_definition():
     net, _, p = network()
     shapes = {name: view.shape for name, view in p.items()}
     assert shapes == {

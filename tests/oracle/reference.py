@@ -4,8 +4,6 @@ Written from the equations alone: forward passes step by step, every derivative 
 Nothing here is fast, and nothing here is differentiated by hand.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -171,9 +169,7 @@ def feed_forward(config: Config, layer: int, u: Params, past: Params) -> tuple[d
     return new, h, a
 
 
-def gated_feedback(
-    config: Config, layer: int, p: Params, u: Params, before: Array
-) -> tuple[dict[str, Array], Any, Any]:
+def gated_feedback(config, layer, p, u, before):
     """The step of gated-feedback: every layer inside hears all of them as they were, each through a gate of its own."""
     L = config.inside(layer)
     M = config.hidden[layer] // L

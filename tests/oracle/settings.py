@@ -1,7 +1,5 @@
 """A case of the oracle's tests: a network and a kind of batch, its random numbers, and what the oracle says of it."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Names, shapes and slots of every architecture's parameters and states, as the oracle reads them in the definition."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Gradients with limited errors, against automatic differentiation whose cotangents are cut between two steps."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -42,7 +40,7 @@ def limited(case: Case) -> Any:
 @pytest.mark.parametrize(
     "case", slow_unless(lambda case: case.arch in QUICK, CASES), ids=lambda case: case.id, scope="module"
 )
-def test_a_gradient_with_limited_errors_agrees_block_by_block(case: Case, checkpoint: int | None) -> None:
+def test_a_gradient_with_limited_errors_agrees_block_by_block(case, checkpoint):
     s = setting(case)
     loss, gradient = s.objective(checkpoint).loss_and_gradient(s.theta, clip_error=CLIP)
     expected = limited(case)
@@ -56,7 +54,7 @@ def test_a_gradient_with_limited_errors_agrees_block_by_block(case: Case, checkp
     assert not {name for name in changed if name.startswith("output.")}
 
 
-def test_a_bound_beyond_all_errors_changes_nothing() -> None:
+def test_a_bound_beyond_all_errors_changes_nothing():
     s = setting(CASES[0])
     free = s.objective(None).loss_and_gradient(s.theta)[1]
     np.testing.assert_allclose(s.objective(None).loss_and_gradient(s.theta, clip_error=1e6)[1], free, rtol=1e-12)

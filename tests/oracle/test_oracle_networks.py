@@ -1,7 +1,5 @@
 """Values and derivatives of every architecture against automatic differentiation, block by block and slot by slot."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -12,19 +10,7 @@ from support.slow import slow_unless
 import hfrnn
 
 from . import sizes
-from .settings import (
-    CHECKPOINTS,
-    LAMBDA,
-    LOSSES,
-    MU,
-    SMALL,
-    Case,
-    assert_blocks,
-    assert_close,
-    metrics,
-    plus,
-    setting,
-)
+from .settings import CHECKPOINTS, LAMBDA, LOSSES, MU, SMALL, Case, assert_blocks, assert_close, metrics, plus, setting
 
 PHI = ["tanh", "logistic", "relu", "softplus"]
 LEARNED = {"learn_initial_state": True}
@@ -131,7 +117,7 @@ CASES = all_cases()
 ARCHITECTURES = hfrnn.architectures()  # before any test registers one of its own
 
 
-def test_every_architecture_is_in_the_oracle() -> None:
+def test_every_architecture_is_in_the_oracle():
     assert set(ARCHITECTURES) == set(sizes.SLOTS)
 
 
@@ -150,7 +136,7 @@ every_case = pytest.mark.parametrize(  # by module: tests of one case follow eac
 
 
 @every_case
-def test_names_and_shapes_outputs_and_final_states_agree(case: Case) -> None:
+def test_names_and_shapes_outputs_and_final_states_agree(case):
     s = setting(case)
     assert {name: view.shape for name, view in s.net.views(s.theta).items()} == sizes.shapes(s.config)
     output, final = s.net.run(s.theta, s.batch)
@@ -167,7 +153,7 @@ def test_names_and_shapes_outputs_and_final_states_agree(case: Case) -> None:
 
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS, ids=["kept", "segments"])
 @every_case
-def test_every_derivative_agrees_block_by_block(case: Case, checkpoint: int | None) -> None:
+def test_every_derivative_agrees_block_by_block(case, checkpoint):
     s = setting(case)
     objective = s.objective(checkpoint)
     loss, gradient = objective.loss_and_gradient(s.theta)
@@ -182,7 +168,7 @@ def test_every_derivative_agrees_block_by_block(case: Case, checkpoint: int | No
 
 
 @every_case
-def test_the_jacobian_agrees_from_both_sides(case: Case) -> None:
+def test_the_jacobian_agrees_from_both_sides(case):
     s = setting(case)
     jacobian = s.objective(None).jacobian(s.theta)
     exists = s.data.exists() > 0
@@ -192,7 +178,7 @@ def test_the_jacobian_agrees_from_both_sides(case: Case) -> None:
 
 
 @every_case
-def test_damping_of_the_oracle_reaches_every_block_but_the_output(case: Case) -> None:
+def test_damping_of_the_oracle_reaches_every_block_but_the_output(case):
     s = setting(case)
     damping = "matching" if case.arch in sizes.ONE_PREACTIVATION else "hidden"
     for name, block in s.expected[damping].items():

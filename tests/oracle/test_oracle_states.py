@@ -1,7 +1,5 @@
 """Noise on the states against automatic differentiation, in every architecture."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 
@@ -73,7 +71,7 @@ def noisy(case: Case) -> Setting:
     ids=lambda case: case.id,
     scope="module",
 )
-def test_everything_agrees_under_noise(case: Case, checkpoint: int | None) -> None:
+def test_everything_agrees_under_noise(case, checkpoint):
     s = noisy(case)
     f = hfrnn.Objective(
         s.net, s.batch, threads=1, checkpoint=checkpoint, noise=hfrnn.StateNoise(SCALE, SEED, DRAW, SEQUENCES)
