@@ -47,18 +47,11 @@ def directions(net: hfrnn.Network) -> tuple[Any, Any]:
     return 0.5 * rng.standard_normal(net.n_parameters), rng.standard_normal(net.n_parameters)
 
 
-@pytest.mark.parametrize(
-    ("few", "arguments", "sizes"),
-    [
-        (0, {}, {"T": 9, "B": 13, "ragged": True}),
-        (3, {"output_bias": False, "hidden": 6}, {"T": 9, "B": 30}),
-        (32, {"direct_output": False}, {"T": 1, "B": 40}),
-        (1000, {}, {"T": 50, "B": 1}),
-        (3, {"hidden": 33}, {"T": 1, "B": 1}),
-        (32, {}, {"T": 9, "B": 13, "ragged": True}),
-    ],
-    ids=["two-layers", "no-bias", "one-step", "one-sequence", "one-token", "many-groups"],
-)
+@pytest.mark.parametrize(("few", "arguments", "sizes"), [
+    (0, {}, {"T": 9, "B": 13, "ragged": True}), (3, {"output_bias": False, "hidden": 6}, {"T": 9, "B": 30}),
+    (32, {"direct_output": False}, {"T": 1, "B": 40}), (1000, {}, {"T": 50, "B": 1}),
+    (3, {"hidden": 33}, {"T": 1, "B": 1}), (32, {}, {"T": 9, "B": 13, "ragged": True}),
+], ids=["two-layers", "no-bias", "one-step", "one-sequence", "one-token", "many-groups"])  # fmt: skip
 def test_every_block_agrees_with_numpy_whatever_the_number_of_small_groups(few, arguments, sizes, monkeypatch):
     monkeypatch.setattr(compiled, "FEW_TOKENS", few)
     net, reference = network(**arguments), network("numpy", **arguments)

@@ -22,16 +22,13 @@ def random_mask(*shape: int) -> Any:
     return (np.random.default_rng(4).random(shape) < 0.5).astype(int)
 
 
-@pytest.mark.parametrize(
-    ("arch", "name", "given", "whole"),
-    [
-        ("rnn", "layer0.W_h", random_mask(H, H), random_mask(H, H)),
-        ("rnn", "output.W_y0", random_mask(H), np.repeat(random_mask(H)[:, None], 2, 1)),
-        ("lstm", "layer0.W_h", random_mask(H, H), np.tile(random_mask(H, H), 4)),
-        ("hornn", "layer0.W_h", random_mask(H, H), np.stack([random_mask(H, H)] * 3)),
-        ("hornn", "layer0.W_h", random_mask(H), np.broadcast_to(random_mask(H)[:, None], (3, H, H))),
-    ],
-)
+@pytest.mark.parametrize(("arch", "name", "given", "whole"), [
+    ("rnn", "layer0.W_h", random_mask(H, H), random_mask(H, H)),
+    ("rnn", "output.W_y0", random_mask(H), np.repeat(random_mask(H)[:, None], 2, 1)),
+    ("lstm", "layer0.W_h", random_mask(H, H), np.tile(random_mask(H, H), 4)),
+    ("hornn", "layer0.W_h", random_mask(H, H), np.stack([random_mask(H, H)] * 3)),
+    ("hornn", "layer0.W_h", random_mask(H), np.broadcast_to(random_mask(H)[:, None], (3, H, H))),
+])  # fmt: skip
 def test_a_mask_has_the_shape_of_its_parameter_or_is_repeated(arch, name, given, whole):
     net = network(arch, bias=True)
     found = net.views(Constraints(net, {name: given}).absent.astype(int))
@@ -134,17 +131,14 @@ def test_codes_and_pickles_give_the_same_constraints():
         Constraints.of_codes(net, first.codes + 2)
 
 
-@pytest.mark.parametrize(
-    ("masks", "signs", "message"),
-    [
-        ({"layer0.W_g": 1}, {}, "masks has an array for 'layer0.W_g': this network has the parameters layer0.W_x, "),
-        ({}, {"W_h": [1] * H}, "signs has an array for 'W_h': "),
-        ({"layer0.W_h": np.ones((H, 4))}, {}, r"the mask of layer0.W_h has shape \(5, 4\) and type float64: give numb"),
-        ({"layer0.W_h": np.full((H, H), "1")}, {}, "the mask of layer0.W_h has shape .* and type <U1"),
-        ({"layer0.W_h": -np.eye(H)}, {}, "the mask of layer0.W_h has other values than 0, 1: "),
-        ({}, {"layer0.W_h": [2, 0, 0, 0, 0]}, "the sign of layer0.W_h has other values than -1, 0, 1: "),
-    ],
-)
+@pytest.mark.parametrize(("masks", "signs", "message"), [
+    ({"layer0.W_g": 1}, {}, "masks has an array for 'layer0.W_g': this network has the parameters layer0.W_x, "),
+    ({}, {"W_h": [1] * H}, "signs has an array for 'W_h': "),
+    ({"layer0.W_h": np.ones((H, 4))}, {}, r"the mask of layer0.W_h has shape \(5, 4\) and type float64: give numb"),
+    ({"layer0.W_h": np.full((H, H), "1")}, {}, "the mask of layer0.W_h has shape .* and type <U1"),
+    ({"layer0.W_h": -np.eye(H)}, {}, "the mask of layer0.W_h has other values than 0, 1: "),
+    ({}, {"layer0.W_h": [2, 0, 0, 0, 0]}, "the sign of layer0.W_h has other values than -1, 0, 1: "),
+])  # fmt: skip
 def test_wrong_masks_are_refused(masks, signs, message):
     with pytest.raises(InputError, match=message):
         Constraints(network(), masks, signs)

@@ -57,15 +57,11 @@ def test_integers_and_lists_of_numbers_are_parameters_too():
         assert NET.loss(theta, batch) == NET.loss(THETA, batch)
 
 
-@pytest.mark.parametrize(
-    ("theta", "words"),
-    [
-        (np.where(THETA[0] == THETA, np.nan, THETA), "theta holds NaN or infinity"),
-        (THETA.astype(complex), "theta has shape .* and type complex128"),
-        (np.ma.array(THETA, mask=THETA > 0), "theta is a masked array, whose mask would be ignored"),
-    ],
-    ids=["NaN", "complex", "masked"],
-)
+@pytest.mark.parametrize(("theta", "words"), [
+    (np.where(THETA[0] == THETA, np.nan, THETA), "theta holds NaN or infinity"),
+    (THETA.astype(complex), "theta has shape .* and type complex128"),
+    (np.ma.array(THETA, mask=THETA > 0), "theta is a masked array, whose mask would be ignored"),
+], ids=["NaN", "complex", "masked"])  # fmt: skip
 def test_parameters_that_would_be_misread_are_refused(theta, words):
     batch = hfrnn.Batch(INPUTS, TARGETS)
     objective = hfrnn.Objective(NET, batch)

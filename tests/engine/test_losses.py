@@ -70,20 +70,17 @@ def test_huge_logits_overflow_nowhere(loss, dtype):
     assert abs(values[1, 0]) < 0.1
 
 
-@pytest.mark.parametrize(
-    ("loss", "given", "message"),
-    [
-        ("softmax", np.zeros((5, 2)), "type float64: the softmax loss needs integer"),
-        ("softmax", np.zeros((5, 2, 4), int), "shape (5, 2, 4) and type int64: the softmax loss needs"),
-        ("softmax", np.full((5, 2), 4), "target symbols go from 4 to 4: with n_out = 4 they lie in"),
-        ("softmax", np.full((5, 2), -1), "target symbols go from -1 to -1: with n_out = 4"),
-        ("logistic", np.zeros((5, 2), int), "needs real values (5, 2, 4)"),
-        ("squared", np.zeros((5, 2, 5)), "shape (5, 2, 5): this loss needs real values (5, 2, 4)"),
-        ("logistic", np.full((5, 2, 4), 1.5), "logistic loss lie outside 0 to 1: give probabilities"),
-        ("logistic", np.full((5, 2, 4), -0.5), "logistic loss lie outside 0 to 1"),
-        ("logistic", np.full((5, 2, 4), np.nan), "logistic loss lie outside 0 to 1"),
-    ],
-)
+@pytest.mark.parametrize(("loss", "given", "message"), [
+    ("softmax", np.zeros((5, 2)), "type float64: the softmax loss needs integer"),
+    ("softmax", np.zeros((5, 2, 4), int), "shape (5, 2, 4) and type int64: the softmax loss needs"),
+    ("softmax", np.full((5, 2), 4), "target symbols go from 4 to 4: with n_out = 4 they lie in"),
+    ("softmax", np.full((5, 2), -1), "target symbols go from -1 to -1: with n_out = 4"),
+    ("logistic", np.zeros((5, 2), int), "needs real values (5, 2, 4)"),
+    ("squared", np.zeros((5, 2, 5)), "shape (5, 2, 5): this loss needs real values (5, 2, 4)"),
+    ("logistic", np.full((5, 2, 4), 1.5), "logistic loss lie outside 0 to 1: give probabilities"),
+    ("logistic", np.full((5, 2, 4), -0.5), "logistic loss lie outside 0 to 1"),
+    ("logistic", np.full((5, 2, 4), np.nan), "logistic loss lie outside 0 to 1"),
+])  # fmt: skip
 def test_targets_that_do_not_fit_the_loss_are_refused(loss, given, message):
     with pytest.raises(hfrnn.InputError) as caught:
         head(loss).check_targets(given, 5, 2)
@@ -96,10 +93,8 @@ def test_steps_that_are_not_wanted_are_left_out_of_losses_gradients_and_products
     rng, T, B = np.random.default_rng(5), 11, 3
     inputs = rng.integers(4, size=(T, B))
     scored_parts = {
-        "softmax": rng.integers(4, size=(T, B)),
-        "logistic": rng.random((T, B, 4)),
-        "squared": rng.random((T, B, 4)),
-    }
+        "softmax": rng.integers(4, size=(T, B)), "logistic": rng.random((T, B, 4)), "squared": rng.random((T, B, 4)),
+    }  # fmt: skip
     net = hfrnn.Network("gru", 4, (5, 3), 4, loss=loss, dtype="float64")
     theta, v = net.init(seed=2), rng.standard_normal(net.n_parameters)
     parts = []

@@ -108,17 +108,12 @@ def test_bounds_on_a_strict_device_have_the_bits_of_numpy(bound):
     np.testing.assert_array_equal(device.to_host(there), theta)
 
 
-@pytest.mark.parametrize(
-    ("bound", "message"),
-    [
-        (0.0, "bound is 0:"),
-        ({}, "bound has no names: give numbers for some of layer0.W_x, layer0.W_h, output.W_y0"),
-        ({"layer0.W_r": 1.0}, "a norm bound is given for 'layer0.W_r' (did you mean layer0.W_"),
-        ({"layer1.*": 1.0}, "which is not a matrix of this network: use layer0.W_x, layer0.W_h, output.W_y0"),
-        ({3: 1.0}, "a norm bound is given for 3"),
-        ({"*": 0.0}, "bound of * is 0:"),
-    ],
-)
+@pytest.mark.parametrize(("bound", "message"), [
+    (0.0, "bound is 0:"), ({}, "bound has no names: give numbers for some of layer0.W_x, layer0.W_h, output.W_y0"),
+    ({"layer0.W_r": 1.0}, "a norm bound is given for 'layer0.W_r' (did you mean layer0.W_"),
+    ({"layer1.*": 1.0}, "which is not a matrix of this network: use layer0.W_x, layer0.W_h, output.W_y0"),
+    ({3: 1.0}, "a norm bound is given for 3"), ({"*": 0.0}, "bound of * is 0:"),
+])  # fmt: skip
 def test_a_wrong_bound_or_name_is_refused(bound, message):
     with pytest.raises(InputError) as error:
         MaxNorm(hfrnn.Network("rnn", 3, 4, 3, bias=True), bound)

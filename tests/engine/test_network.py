@@ -168,16 +168,13 @@ def test_a_network_is_remade_from_its_configuration():
     assert described == "mrnn 150-130-110, 70 in, 70 out (softmax), 219,090 weights"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"arch": "elman"}, "architecture 'elman' is not known: use one of rnn, mrnn, "),
-        ({"hidden": ()}, "hidden is empty: give one hidden size, or one for each layer"),
-        ({"hidden": (3, 2.5)}, "hidden is 2.5: give a whole number"),
-        ({"dtype": "float16"}, "dtype is 'float16': use one of float32, float64"),
-        ({"activation": "relu"}, "architecture 'lstm' has no option activation: it takes none"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"arch": "elman"}, "architecture 'elman' is not known: use one of rnn, mrnn, "),
+    ({"hidden": ()}, "hidden is empty: give one hidden size, or one for each layer"),
+    ({"hidden": (3, 2.5)}, "hidden is 2.5: give a whole number"),
+    ({"dtype": "float16"}, "dtype is 'float16': use one of float32, float64"),
+    ({"activation": "relu"}, "architecture 'lstm' has no option activation: it takes none"),
+])  # fmt: skip
 def test_a_network_that_cannot_be_is_refused_in_one_sentence(changes, message):
     with pytest.raises(hfrnn.InputError) as caught:
         network(**{"arch": "lstm", **changes})

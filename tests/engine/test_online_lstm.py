@@ -14,13 +14,11 @@ def network(**options):
 
 
 VARIANTS = {
-    "softmax": {},
-    "biases": {"bias": True, "output_bias": True},
-    "class-softmax": {"loss": "class-softmax", "classes": 2},
-    "squared": {"loss": "squared", "n_out": 2},
+    "softmax": {}, "biases": {"bias": True, "output_bias": True},
+    "class-softmax": {"loss": "class-softmax", "classes": 2}, "squared": {"loss": "squared", "n_out": 2},
     "logistic": {"loss": "logistic", "n_out": 2, "bias": True},
     "real inputs": {"loss": "squared", "n_out": 2, "n_in": 2, "real": True},
-}
+}  # fmt: skip
 
 
 @pytest.fixture(params=VARIANTS)
@@ -188,16 +186,10 @@ def test_reset_forgets_states_and_traces_but_not_the_momentum():
     assert all(np.array_equal(state[name], fresh[name]) for name in fresh if not name.startswith("optimizer."))
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"arch": "lstm"}, "lstm with 1 layer"),
-        ({"hidden": (3, 3)}, "with 2 layers"),
-        ({"embedding": 2}, "embedding"),
-        ({"l2": 0.1}, "l2"),
-        ({"learn_initial_state": True}, "no traces for a learned initial state"),
-    ],
-)
+@pytest.mark.parametrize(("options", "words"), [
+    ({"arch": "lstm"}, "lstm with 1 layer"), ({"hidden": (3, 3)}, "with 2 layers"), ({"embedding": 2}, "embedding"),
+    ({"l2": 0.1}, "l2"), ({"learn_initial_state": True}, "no traces for a learned initial state"),
+])  # fmt: skip
 def test_a_network_that_the_rule_is_not_defined_for_is_refused(options, words):
     with pytest.raises(InputError, match=words):
         OnlineLSTM(network(**options), 2)
@@ -208,12 +200,10 @@ def test_bad_arguments_change_nothing():
     rule = OnlineLSTM(net, 2)
     before, state = theta.copy(), rule.state_dict()
     bad = {
-        "streams": (theta, inputs[:, :1], targets[:, :1], 0.1),
-        "lr": (theta, inputs, targets, 0.0),
-        "float64": (theta.astype("float32"), inputs, targets, 0.1),
-        "shape": (theta[1:], inputs, targets, 0.1),
+        "streams": (theta, inputs[:, :1], targets[:, :1], 0.1), "lr": (theta, inputs, targets, 0.0),
+        "float64": (theta.astype("float32"), inputs, targets, 0.1), "shape": (theta[1:], inputs, targets, 0.1),
         "symbols": (theta, inputs + 4, targets, 0.1),
-    }
+    }  # fmt: skip
     for words, arguments in bad.items():
         with pytest.raises(InputError, match=words):
             rule.run(*arguments)

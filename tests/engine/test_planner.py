@@ -60,20 +60,12 @@ def _measured_peak(net, batch, plan, threads, use=Use.BOTH, clip_error=None):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(
-    ("arch", "hidden", "options", "checkpoint", "use"),
-    [
-        ("lstm", 64, {}, None, Use.BOTH),
-        ("lstm", 64, {}, None, Use.OPERATOR),
-        ("lstm", 64, {}, "sqrt", Use.GRADIENT),
-        ("lstm", 32, {"symbols": 600}, "sqrt", Use.BOTH),
-        ("mlstm", 48, {}, 7, Use.BOTH),
-        ("mrnn", (48, 32), {}, None, Use.BOTH),
-        ("rnn", 64, {"embedding": 16}, "sqrt", Use.BOTH),
-        ("clockwork", (60, 32), {}, "sqrt", Use.BOTH),
-        ("lstm", 64, {"learn_initial_state": True}, "sqrt", Use.BOTH),
-    ],
-)
+@pytest.mark.parametrize(("arch", "hidden", "options", "checkpoint", "use"), [
+    ("lstm", 64, {}, None, Use.BOTH), ("lstm", 64, {}, None, Use.OPERATOR), ("lstm", 64, {}, "sqrt", Use.GRADIENT),
+    ("lstm", 32, {"symbols": 600}, "sqrt", Use.BOTH), ("mlstm", 48, {}, 7, Use.BOTH),
+    ("mrnn", (48, 32), {}, None, Use.BOTH), ("rnn", 64, {"embedding": 16}, "sqrt", Use.BOTH),
+    ("clockwork", (60, 32), {}, "sqrt", Use.BOTH), ("lstm", 64, {"learn_initial_state": True}, "sqrt", Use.BOTH),
+])  # fmt: skip
 def test_what_a_plan_expects_is_within_15_percent_of_what_is_taken(arch, hidden, options, checkpoint, use):
     net, T, B = _network(arch, hidden, **{"symbols": 40, **options}), 60, 160
     plan = replace(make_plan(net, T, B, checkpoint), workers=2)
@@ -152,18 +144,15 @@ def test_losses_take_at_most_what_is_expected_of_them(checkpoint):
     assert footprint.bytes(whole, T, B, Use.LOSS) == footprint.bytes(whole, T, B, Use.GRADIENT)
 
 
-@pytest.mark.parametrize(
-    ("loss", "n_in", "n_out", "real", "weights", "checkpoint", "use", "most"),
-    [
-        ("squared", 64, 64, True, "none", "sqrt", Use.BOTH, 1.15),
-        ("squared", 3, 64, False, "steps", "sqrt", Use.GRADIENT, 1.15),
-        ("squared", 20, 40, True, "outputs", "sqrt", Use.OPERATOR, 1.25),
-        ("squared", 20, 3, True, "steps", None, Use.OPERATOR, 1.15),
-        ("squared", 20, 64, True, "outputs", None, Use.BOTH, 1.25),
-        ("logistic", 3, 64, False, "outputs", "sqrt", Use.GRADIENT, 1.25),
-        ("logistic", 64, 20, True, "none", None, Use.BOTH, 1.25),
-    ],
-)
+@pytest.mark.parametrize(("loss", "n_in", "n_out", "real", "weights", "checkpoint", "use", "most"), [
+    ("squared", 64, 64, True, "none", "sqrt", Use.BOTH, 1.15),
+    ("squared", 3, 64, False, "steps", "sqrt", Use.GRADIENT, 1.15),
+    ("squared", 20, 40, True, "outputs", "sqrt", Use.OPERATOR, 1.25),
+    ("squared", 20, 3, True, "steps", None, Use.OPERATOR, 1.15),
+    ("squared", 20, 64, True, "outputs", None, Use.BOTH, 1.25),
+    ("logistic", 3, 64, False, "outputs", "sqrt", Use.GRADIENT, 1.25),
+    ("logistic", 64, 20, True, "none", None, Use.BOTH, 1.25),
+])  # fmt: skip
 def test_real_values_take_what_is_expected_of_them(loss, n_in, n_out, real, weights, checkpoint, use, most):
     net, T, B = hfrnn.Network("rnn", n_in, 32, n_out, loss=loss), 90, 160
     plan = replace(make_plan(net, T, B, checkpoint, symbols=not real), workers=1)

@@ -164,15 +164,10 @@ def test_the_blocks_of_a_network_cover_its_parameters(case):
         np.testing.assert_array_equal(rows, expected, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    ("arch", "gates"),
-    [
-        ("rnn", {"W_x": 1, "W_h": 1, "b": 1}),
-        ("mlstm", {"W_x": 5, "W_hm": 1, "W_m": 4, "b": 4}),
-        ("gru", {"W_x": 3, "W_h": 2, "W_hg": 1, "b": 3}),
-        ("scrn", {"W_x": 1, "W_h": 1, "W_s": 1}),
-    ],
-)
+@pytest.mark.parametrize(("arch", "gates"), [
+    ("rnn", {"W_x": 1, "W_h": 1, "b": 1}), ("mlstm", {"W_x": 5, "W_hm": 1, "W_m": 4, "b": 4}),
+    ("gru", {"W_x": 3, "W_h": 2, "W_hg": 1, "b": 3}), ("scrn", {"W_x": 1, "W_h": 1, "W_s": 1}),
+])  # fmt: skip
 def test_gates_are_as_wide_as_the_layer(arch, gates):
     net = hfrnn.Network(arch, n_in=7, hidden=6, n_out=12)
     names = [block.name for block in net.parameters.blocks if block.size]

@@ -206,15 +206,12 @@ def test_a_run_with_it_resumes_and_is_read_back_where_the_file_is_named(tmp_path
         assert "name the file that registers it: --kernel FILE" in call(command, run, code=2).output
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "problem"),
-    [
-        ("notes.txt", "import hfrnn\n", "is not a Python file: give one whose name ends in .py"),
-        ("fails.py", "1 / 0\n", "cannot be run (ZeroDivisionError: division by zero): `python "),
-        ("empty.py", "import hfrnn\n", "registers nothing: it has to call hfrnn.register_kernel"),
-        ("taken.py", "import hfrnn\nhfrnn.register_kernel('rnn', type('X', (hfrnn.Kernel,), {}))\n", "choose another"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "problem"), [
+    ("notes.txt", "import hfrnn\n", "is not a Python file: give one whose name ends in .py"),
+    ("fails.py", "1 / 0\n", "cannot be run (ZeroDivisionError: division by zero): `python "),
+    ("empty.py", "import hfrnn\n", "registers nothing: it has to call hfrnn.register_kernel"),
+    ("taken.py", "import hfrnn\nhfrnn.register_kernel('rnn', type('X', (hfrnn.Kernel,), {}))\n", "choose another"),
+])  # fmt: skip
 def test_a_file_that_adds_nothing_is_refused(tmp_path, name, content, problem):
     (tmp_path / name).write_text(content, encoding="utf-8")
     output = call("info", "--kernel", tmp_path / name, code=2).output

@@ -93,14 +93,11 @@ def test_alpha_is_0_95_unless_it_is_given():
     assert alpha_of(network(alpha=0.9)) == 0.9
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"hidden": 0, "context": 0}, "hidden and context are both 0: give scrn at least one unit"),
-        ({"hidden": -1}, "hidden is -1: give a whole number, 0 or more"),
-        ({"alpha": 1, "learn_alpha": True}, "alpha is 1.0: learned, it starts between 0 and 1"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "message"), [
+    ({"hidden": 0, "context": 0}, "hidden and context are both 0: give scrn at least one unit"),
+    ({"hidden": -1}, "hidden is -1: give a whole number, 0 or more"),
+    ({"alpha": 1, "learn_alpha": True}, "alpha is 1.0: learned, it starts between 0 and 1"),
+])  # fmt: skip
 def test_a_wrong_option_is_refused(wrong, message):
     with pytest.raises(hfrnn.InputError, match=message):
         network(**wrong)

@@ -22,11 +22,9 @@ jax.config.update("jax_enable_x64", True)
 Params = Mapping[str, Array]
 
 QUICK = {
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_cpu_parallel_codegen_split_count": 1,
-}
+    "xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1,
+}  # fmt: skip
 ACTIVATIONS = {"tanh": jnp.tanh, "logistic": sigmoid, "relu": relu, "softplus": softplus}
 
 
@@ -330,12 +328,9 @@ def everything(params: Params, v: Params, u: Array, data: Data, config: Config) 
     share = data.exists()[:, :, None] / data.total_weight()
     none = [jnp.zeros_like(each) for each in h]
     cotangents = [
-        (u, none, none),
-        (HLRz, none, none),
-        (jnp.zeros_like(Rz), [share * r for r in Rh], none),
-        (jnp.zeros_like(Rz), none, [share * r for r in Ra]),
-        (jnp.zeros_like(Rz), none, [share * r for r in Rh]),
-    ]
+        (u, none, none), (HLRz, none, none), (jnp.zeros_like(Rz), [share * r for r in Rh], none),
+        (jnp.zeros_like(Rz), none, [share * r for r in Ra]), (jnp.zeros_like(Rz), none, [share * r for r in Rh]),
+    ]  # fmt: skip
     (pulled,) = jax.vmap(pull_back)(jax.tree.map(lambda *leaves: jnp.stack(leaves), *cotangents))
     Jtu, Gv, hidden, preactivation, matching = [{k: leaf[i] for k, leaf in pulled.items()} for i in range(5)]
     return {

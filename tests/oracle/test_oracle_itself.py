@@ -22,11 +22,9 @@ def sigma(x: float) -> float:
 def test_one_unit_rnn_gives_the_numbers_worked_out_by_hand():
     config = sizes.Config("rnn", 2, (1,), 2, "softmax")
     params = {
-        "layer0.W_x": np.array([[0.5], [-1.0]]),
-        "layer0.b": np.array([0.25]),
-        "layer0.W_h": np.array([[2.0]]),
+        "layer0.W_x": np.array([[0.5], [-1.0]]), "layer0.b": np.array([0.25]), "layer0.W_h": np.array([[2.0]]),
         "output.W_y0": np.array([[1.0, -1.0]]),
-    }
+    }  # fmt: skip
     data = reference.Data(np.array([[0], [1]]), np.array([[0], [1]]))
     h0 = np.tanh(0.75)
     h1 = np.tanh(-0.75 + 2 * h0)
@@ -38,12 +36,10 @@ def test_one_unit_rnn_gives_the_numbers_worked_out_by_hand():
 def test_one_unit_mlstm_gives_the_numbers_worked_out_by_hand():
     config = sizes.Config("mlstm", 1, (1,), 1, "squared", output_bias=True)
     params = {
-        "layer0.W_x": np.array([[0.1, 0.2, 0.3, 0.4, 0.5]]),
-        "layer0.W_hm": np.array([[3.0]]),
-        "layer0.W_m": np.array([[1.0, -1.0, 2.0, 0.5]]),
-        "output.W_y0": np.array([[2.0]]),
+        "layer0.W_x": np.array([[0.1, 0.2, 0.3, 0.4, 0.5]]), "layer0.W_hm": np.array([[3.0]]),
+        "layer0.W_m": np.array([[1.0, -1.0, 2.0, 0.5]]), "output.W_y0": np.array([[2.0]]),
         "output.b_y": np.array([-1.0]),
-    }
+    }  # fmt: skip
     start = [{"h": np.array([[0.6]]), "c": np.array([[-0.4]])}]
     data = reference.Data(np.array([[0]]), np.array([[[0.2]]]), initial_state=start)
     m = 0.5 * 0.6 * 3
