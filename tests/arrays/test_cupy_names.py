@@ -41,7 +41,6 @@ OPERATORS = {f"__{name}__": 1 for name in BINARY.split()} | {"__neg__": 0, "__ab
 
 @cache
 def recorded(pairs: bool) -> frozenset[Call]:
-    """What the engine calls when it does everything in a few situations, or in those of a table of pairs."""
     fake = FakeBackend()
     for n, row in enumerate(tried() if pairs else each_once()):
         (case,) = row.values
@@ -58,7 +57,6 @@ def recorded(pairs: bool) -> frozenset[Call]:
 
 
 def hessian_free_updates(fake: FakeBackend) -> None:
-    """Updates with each kind of damping and of preconditioner."""
     for n, preconditioner in enumerate(("none", "diagonal", "kronecker")):
         net, batch, theta = small_problem(backend=fake, l2=0.1)
         damping = hfrnn.Damping(("structural", "line-search", "structural+tikhonov")[n])
@@ -74,7 +72,6 @@ def hessian_free_updates(fake: FakeBackend) -> None:
 
 
 def first_order_steps(fake: FakeBackend) -> None:
-    """Steps of each optimizer, with clipped gradients, bounded units and an average."""
     net, batch, start = small_problem(backend=fake)
     blocks = net.matrix_blocks
     for optimizer in (SGD(SGDOptions(nesterov=True)), Adam(), SOAP(blocks, SOAPOptions(every=2)), Muon(blocks)):
@@ -107,7 +104,6 @@ def signature(function: Any) -> inspect.Signature:
 
 
 def found(name: str) -> Any:
-    """cupy.<name>, dots and all."""
     target = cupy
     for part in name.split("."):
         target = getattr(target, part)

@@ -17,7 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def runtime(**changes: Any) -> SimpleNamespace:
-    """What is asked of cupy.cuda.runtime."""
     functions = {
         "getDeviceCount": lambda: 1, "getDevice": lambda: 0, "getDeviceProperties": lambda n: {"name": b"Model 1"},
         "memGetInfo": lambda: (3 * 2**30, 8 * 2**30), "driverGetVersion": lambda: 12040,
@@ -32,7 +31,6 @@ def fails(*_: Any, **__: Any) -> Any:
 
 @pytest.fixture
 def found(monkeypatch):
-    """Return what is found with a module in CuPy's place, and a driver."""
     gpu._try_cupy.cache_clear()
 
     def find(**functions: Any) -> gpu.Found:

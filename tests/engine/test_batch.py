@@ -12,7 +12,6 @@ numpy = get_backend("numpy")
 
 
 def batch(**changes: Any) -> hfrnn.Batch:
-    """3 steps of 2 sequences, with something changed."""
     return hfrnn.Batch(**{"inputs": np.zeros((3, 2), int), "targets": np.ones((3, 2), int), **changes})
 
 

@@ -19,7 +19,6 @@ EPS = 1e-20
 
 @pytest.fixture(autouse=True, scope="module", params=[1, class_softmax.BUNDLE], ids="bundles of {}".format)
 def bundle(request):
-    """Everything with each class by itself, and with the small ones together."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(class_softmax, "BUNDLE", request.param)
         yield request.param

@@ -14,7 +14,6 @@ CLIP = 0.05
 
 
 def problem(arch: str = "rnn", **options: Any) -> tuple[hfrnn.Network, Any, hfrnn.Batch]:
-    """A network in float64 whose errors grow on their way back, parameters, and a batch with weights."""
     options = {"hidden": (6, 3), "dtype": "float64", **options}
     net = hfrnn.Network(arch, V, n_out=V, **options)
     rng = np.random.default_rng(1)

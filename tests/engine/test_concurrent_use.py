@@ -18,7 +18,6 @@ CALLERS = 4
 
 
 def routines(objective: hfrnn.Objective, theta: Any) -> dict[str, Callable[[float], Any]]:
-    """Return every routine of an objective as a function of a factor, by which theta or the vector is multiplied."""
     net = objective.net
     G = objective.gauss_newton(theta, structural=0.3, tikhonov=0.1)
     H, J = objective.hessian(theta), objective.jacobian(theta)
@@ -93,7 +92,6 @@ fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(),
 
 
 def in_a_forked_process(function: Callable[[], Any]) -> Any:
-    """Return what a function returns in a child process made by fork, within a minute."""
     context = multiprocessing.get_context("fork")
     answers = context.SimpleQueue()
     process = context.Process(target=lambda: answers.put(function()))
@@ -104,16 +102,6 @@ def in_a_forked_process(function: Callable[[], Any]) -> Any:
         pytest.fail("the child process hangs")
     assert process.exitcode == 0
     return answers.get()
-
-
-@fork
-def test_a_forked_process_can_use_an_objective_whose_threads_ran_in_its_parent():
-    net, batch, theta = small_problem()
-    objective = hfrnn.Objective(net, batch, threads=2, plan=Plan((0, 2, 4), None, Keep.ALL))
-    loss, before = objective.loss(theta), blas_threads()
-    assert in_a_forked_process(lambda: objective.loss(theta)) == loss
-    assert in_a_forked_process(blas_threads) == before
-    assert objective.loss(theta) == loss
 
 
 @fork

@@ -84,7 +84,6 @@ def test_the_product_is_symmetric_and_positive(problem, mu, lambda_, number):
 
 
 def complex_loss(f: hfrnn.Objective, theta: Any) -> Any:
-    """The loss at complex parameters, by the forward pass alone."""
     buffers = Buffers(f.net.backend, "complex128")
     sweep = Sweep(f.net, f.batch, f.total_weight, keep=Keep.NOTHING, scratch=buffers)
     return sweep.loss(theta) + 0.5 * f.net.l2 * (theta * theta).sum()

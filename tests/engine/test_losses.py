@@ -89,7 +89,6 @@ def test_targets_that_do_not_fit_the_loss_are_refused(loss, given, message):
 
 @pytest.mark.parametrize(("loss", "checkpoint"), [("softmax", None), ("softmax", 5), ("logistic", 3), ("squared", 5)])
 def test_steps_that_are_not_wanted_are_left_out_of_losses_gradients_and_products(loss, checkpoint):
-    """The parts of a sum over steps add up, wherever the wanted steps of a part lie."""
     rng, T, B = np.random.default_rng(5), 11, 3
     inputs = rng.integers(4, size=(T, B))
     scored_parts = {

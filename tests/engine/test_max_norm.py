@@ -15,7 +15,6 @@ C = 0.7
 
 
 def made(arch: str = "rnn", **options: Any) -> tuple[Network, Any]:
-    """A network in float64, and parameters with columns on both sides of the bound."""
     net = Network(arch, 7, options.pop("hidden", 5), 6, dtype="float64", **options)
     return net, np.random.default_rng(3).standard_normal(net.n_parameters) * 0.35
 

@@ -34,7 +34,6 @@ def network(arch: str, **changes: Any) -> hfrnn.Network:
 
 
 def sequence(batch: hfrnn.Batch, b: int, length: int) -> hfrnn.Batch:
-    """Sequence b alone, its first `length` steps."""
     part = batch.columns(b, b + 1)
     weights = None if part.weights is None else part.weights[:length]
     return hfrnn.Batch(part.inputs[:length], part.targets[:length], weights, None, part.initial_state)
@@ -253,7 +252,6 @@ def states_problem(arch: str, dtype: str = "float64", backend: str = "numpy", **
 
 
 def until(batch: hfrnn.Batch, stop: int, columns: slice = slice(None)) -> hfrnn.Batch:
-    """The first steps of some sequences."""
     state = batch.initial_state
     if state is not None:
         state = [{k: x[..., columns, :] if np.ndim(x) else x for k, x in layer.items()} for layer in state]

@@ -12,9 +12,6 @@ from support.pairwise import each_once, label
 import hfrnn
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.errors import InputError
-from hfrnn.kernels import registry
-from hfrnn.kernels.base import Slot
-from hfrnn.kernels.rnn import RNN
 
 NOISE = {"scale": 0.3, "seed": 5, "draw": 2, "sequences": [8, 0, 3, 1, 70]}
 STACKS = cases("stack")
@@ -23,7 +20,6 @@ SOME = [case for case in STACKS if case.arch in ("rnn", "mlstm", "hornn-gated", 
 
 
 def added(net: hfrnn.Network, noise: hfrnn.StateNoise, l: int, T: int, B: int, first: int = 0) -> Any:
-    """What the noise adds to U of a layer in T steps from `first`."""
     U = np.zeros((T, B, net.layers[l].slots), net.dtype)
     noise.of_batch(net.layers, net.backend, net.dtype, B).add(l, slice(first, first + T), U)
     return U
@@ -44,7 +40,6 @@ def test_numbers_of_single_precision_are_those_of_double_precision_rounded():
 
 
 def test_many_steps_and_sequences_have_the_numbers_of_each_step_alone():
-    """More numbers than are made at a time."""
     net, noise = hfrnn.Network("lstm", 2, 40, 2), hfrnn.StateNoise(0.7, 1)  # sequences are numbered from 0
     assert (added(net, noise, 0, 2, 4) == added(net, hfrnn.StateNoise(0.7, 1, sequences=range(4)), 0, 2, 4)).all()
     whole = np.concatenate([np.zeros((2, 90, 160), "float32"), added(net, noise, 0, 11, 90, first=2)])
@@ -68,24 +63,6 @@ def test_factors_of_multiplicative_networks_have_no_noise():
         U = added(hfrnn.Network(arch, 2, 6, 2), hfrnn.StateNoise(1.0), 0, 5, 3)
         assert U[:, :, : 6 * gates].all()
         assert not U[:, :, 6 * gates :].any()
-
-
-@pytest.fixture
-def alone():
-    """An architecture that no layer below can feed."""
-
-    class Alone(RNN):
-        def __init__(self, hidden: int) -> None:
-            super().__init__(hidden)
-            self.slots = (Slot("h", hidden),)
-
-    hfrnn.register_kernel("alone", Alone)
-    yield "alone"
-    del registry._kernels["alone"]
-
-
-def test_without_slots_for_a_layer_below_all_slots_have_noise(alone):
-    assert added(hfrnn.Network(alone, 2, 6, 2), hfrnn.StateNoise(1.0), 0, 5, 3).all()
 
 
 def results(case: Case, plan: Plan, threads: int = 1, **network: Any) -> dict[str, Any]:

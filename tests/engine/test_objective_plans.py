@@ -10,18 +10,7 @@ from support.pairwise import each_once, label
 
 import hfrnn
 from hfrnn.engine.plan import Keep, Plan
-from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sweep import Sweep
-
-
-def test_the_plan_depends_on_sizes_and_budget_only():
-    net = small_problem()[0]
-    for arguments in (("sqrt", None), ("auto", 10**8)):
-        assert make_plan(net, 30, 8, *arguments) == make_plan(small_problem()[0], 30, 8, *arguments)
-    assert make_plan(net, 30, 8, None).keep is make_plan(net, 30, 8, "auto").keep is Keep.ALL
-    for checkpoint, K in (("sqrt", 6), (7, 7)):
-        plan = make_plan(net, 30, 8, checkpoint)
-        assert (plan.keep, plan.segment) == (Keep.NOTHING, K)
 
 
 def test_products_of_gauss_newton_and_hessian_run_on_all_threads(monkeypatch):
@@ -181,16 +170,6 @@ def test_buffers_are_used_again_only_where_they_fit():
             g.loss_and_gradient(parameters)[1],
             hfrnn.Objective(other, batch, threads=2, plan=f.plan).loss_and_gradient(parameters)[1],
         )
-
-
-def test_sweeps_with_clipped_errors_do_not_pile_up():
-    net, batch, theta = small_problem()
-    f = hfrnn.Objective(net, batch)
-    exact = f.loss_and_gradient(theta)[1]
-    for bound in (0.1, 0.2, 0.3, 0.4):
-        f.loss_and_gradient(theta, clip_error=bound)
-    np.testing.assert_array_equal(f.loss_and_gradient(theta)[1], exact)
-    assert len(f._passing) == 2
 
 
 @pytest.mark.parametrize("shards", [(), (1, 4), (0, 2, 2, 4), (0, 3, 2, 4), (0, 3)])

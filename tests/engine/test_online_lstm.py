@@ -27,7 +27,6 @@ def problem(request):
 
 
 def make_problem(variant, T=6, B=2):
-    """Network, parameters, inputs and targets."""
     options = dict(VARIANTS[variant])
     real = options.pop("real", False)
     net, rng = network(**options), np.random.default_rng(5)
@@ -50,7 +49,6 @@ class ByTheDefinition:
         self.dc_dw = {}  # by block, (rows, gates, cells)
 
     def gradient(self, theta, x, target):
-        """Loss and online gradient of this step, as blocks."""
         net, w = self.net, self.net.views(theta)
         x = np.eye(net.n_in)[x] if np.ndim(x) == 0 else x
         sources = {"layer0.W_x": x, "layer0.W_h": self.h.copy()}
@@ -71,7 +69,6 @@ class ByTheDefinition:
         return loss, gradient
 
     def output(self, w, target):
-        """Loss of the step, dh and the gradients of the output map."""
         z = self.h @ w["output.W_y0"] + w.get("output.b_y", 0)
         if self.net.loss_name == "squared":
             loss, dz = ((z - target) ** 2).sum() / 2, z - target
@@ -83,7 +80,6 @@ class ByTheDefinition:
 
 
 def by_the_definition(net, theta, inputs, targets, lr, momentum, decay):
-    """Losses and parameters after the steps, from one `ByTheDefinition` a stream."""
     theta, velocity, losses = theta.copy(), np.zeros_like(theta), []
     streams = [ByTheDefinition(net) for _ in range(inputs.shape[1])]
     for x, y in zip(inputs, targets, strict=True):

@@ -17,7 +17,6 @@ by_loss = pytest.mark.parametrize("loss", LOSSES)
 
 
 def problem(loss, seed=0, T=6, B=4, n_out=5, arch="mlstm", **options):
-    """Return a network, a batch with a weight for every output, parameters and a generator."""
     rng = np.random.default_rng(seed)
     net = hfrnn.Network(arch, 4, 3, n_out, loss=loss, dtype="float64", output_bias=True, **options)
     batch = hfrnn.Batch(rng.integers(4, size=(T, B)), rng.random((T, B, n_out)), output_weights(rng, T, B, n_out))
@@ -30,7 +29,6 @@ def relative(actual: Any, expected: Any) -> float:
 
 
 def derivatives(net: hfrnn.Network, batch: hfrnn.Batch, theta: Any, v: Any, **options: Any) -> dict[str, Any]:
-    """Everything that depends on the weights."""
     f = hfrnn.Objective(net, batch, threads=1, **options)
     found = {"loss": f.loss(theta), "gradient": f.loss_and_gradient(theta)[1], "G": f.gauss_newton(theta) @ v}
     for metric in net.metrics:
@@ -40,7 +38,6 @@ def derivatives(net: hfrnn.Network, batch: hfrnn.Batch, theta: Any, v: Any, **op
 
 
 def assert_blocks(net: hfrnn.Network, actual: dict[str, Any], expected: dict[str, Any], rtol: float) -> None:
-    """Agreement of every result, in every parameter block by itself."""
     for name, value in expected.items():
         if np.ndim(value) == 0:
             assert actual[name] == pytest.approx(value, rel=rtol, abs=0), name
@@ -202,9 +199,3 @@ def test_the_number_of_outputs_is_that_of_the_network():
     without = hfrnn.Batch(batch.inputs, weights=np.ones((6, 4, 3)))
     with pytest.raises(hfrnn.InputError, match=r"n_out = 5: give an array \(6, 4, 5\) or \(6, 4\) of weights"):
         net.run(theta, without)
-
-
-def test_weights_of_0_alone_are_refused():
-    net, batch, theta, _ = problem("squared")
-    with pytest.raises(hfrnn.InputError, match="the weights of the batch sum to 0"):
-        net.loss(theta, replace(batch, weights=np.zeros((6, 4, 5))))

@@ -43,7 +43,6 @@ def test_a_network_without_its_penalty_keeps_everything_else():
 
 
 def device_batch() -> tuple[hfrnn.Batch, Any]:
-    """A batch on the fake device, with a state, and its inputs on the host."""
     x = np.arange(6).reshape(3, 2)
     state = [{"h": FakeArray(np.ones((2, 4))), "t": 3}]
     return hfrnn.Batch(FakeArray(x), FakeArray(x), initial_state=state), x

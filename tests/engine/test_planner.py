@@ -29,7 +29,6 @@ def _batch(net: hfrnn.Network, T: int, B: int) -> hfrnn.Batch:
 
 
 def _values(net: hfrnn.Network, T: int, B: int, real: bool, weights: str) -> hfrnn.Batch:
-    """A batch with real targets, in the network's type."""
     rng = np.random.default_rng(0)
     shape = {"none": None, "steps": (T, B), "outputs": (T, B, net.n_out)}[weights]
     inputs = rng.random((T, B, net.n_in), net.dtype) if real else rng.integers(net.n_in, size=(T, B), dtype=np.int32)
@@ -209,11 +208,6 @@ def test_a_budget_is_met_by_fewer_shards_at_a_time_then_by_recomputation_then_by
     assert all(found)
 
 
-def test_the_size_of_a_buffer_is_known_from_four_corners():
-    corners = {(K, B): 3 + 5 * K + 7 * B + 11 * K * B for K in (1, 2) for B in (1, 2)}
-    assert hfrnn.engine.planner._bilinear(corners) == (3, 5, 7, 11)
-
-
 def test_a_budget_that_no_plan_fits_is_refused_with_the_least():
     with pytest.raises(hfrnn.InputError, match=r"need at least .* MiB, and the budget is 1\.0 MiB"):
         make_plan(_network(hidden=64), 100, 256, "auto", 2**20)
@@ -240,15 +234,6 @@ def test_a_plan_does_not_depend_on_the_number_of_threads():
     net = _network()
     batch = _batch(net, 20, 200)
     assert hfrnn.Objective(net, batch, threads=1).plan == hfrnn.Objective(net, batch, threads=5).plan
-
-
-def test_a_network_is_measured_once_for_all_its_plans(monkeypatch):
-    net, measured = _network(), []
-    real = hfrnn.engine.planner._tiny_sweep
-    monkeypatch.setattr(hfrnn.engine.planner, "_tiny_sweep", lambda *arguments: measured.append(1) or real(*arguments))
-    for T in (10, 20, 30):
-        make_plan(net, T, 40)
-    assert len(measured) == 4
 
 
 def test_a_measured_network_can_be_forgotten():

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.engine_cases import Case, assert_same, everything, moved, plans, vectors
-from support.fake_device import FakeBackend
+from support.engine_cases import Case, assert_same, everything, plans, vectors
 from support.kernel_promises import tape
 
 import hfrnn
@@ -19,7 +18,6 @@ WIDTH, B = 2, 3
 
 
 def arrays(kernel: Clockwork, K: int, seed: int = 0) -> tuple[dict[str, Any], Any, Any]:
-    """Parameters, U and h."""
     rng, H = np.random.default_rng(seed), kernel.hidden
     return {"W_h": 0.7 * rng.standard_normal((H, H))}, rng.standard_normal((K, B, H)), rng.uniform(-1, 1, (B, H))
 
@@ -31,7 +29,6 @@ def heard(periods: tuple[int, ...], width: int = WIDTH) -> Any:
 
 
 def problem(periods: tuple[int, ...], **changes: Any) -> tuple[Case, hfrnn.Network, hfrnn.Batch, Any, Any, Any]:
-    """A case with a state carried at time 3, and its numbers."""
     network = {"n_in": 5, "hidden": WIDTH * len(periods), "n_out": 4, "periods": periods, **changes}
     case = Case("clockwork", str(periods), network, {"carried": True})
     net, batch = case.net(), case.data()
@@ -70,20 +67,6 @@ def test_tangents_and_adjoints_are_those_of_the_run(periods, start, K):
     left = (dhs * Rhs).sum() + (dstate * Rafter["h"]).sum()
     right = (dU * RU).sum() + (dbefore["h"] * Rh).sum() + (grad["W_h"] * v["W_h"]).sum()
     assert left == pytest.approx(right, rel=1e-11)
-
-
-@pytest.mark.parametrize("periods", [(2, 4, 1), (3, 2)], ids=str)
-def test_every_plan_and_device_computes_the_same(periods):
-    """Segments run again begin at their own time; the state is carried at time 3."""
-    case, net, batch, *numbers = problem(periods, hidden=(WIDTH * len(periods), len(periods)))
-    expected = everything(net, batch, *numbers)
-    assert expected["state 0 t"] == expected["state 1 t"] == 3 + batch.T
-    for name, plan in plans(batch.T, batch.B).items():
-        assert_same(everything(net, batch, *numbers, plan=plan), expected, rtol=1e-12)
-        if name == "nothing-1":
-            fake = FakeBackend()
-            on_device = everything(case.net(backend=fake), moved(batch, fake), *numbers, plan=plan)
-            assert_same(on_device, expected, rtol=1e-12)
 
 
 def test_of_period_one_alone_it_is_the_plain_network():
@@ -145,7 +128,6 @@ def test_a_module_that_rests_passes_values_tangents_and_adjoints_straight_throug
 @every_list
 @pytest.mark.parametrize("start", [3])
 def test_there_is_no_product_for_modules_that_rest(periods, start):
-    """The routines multiply as often as the active modules hear something, and no more."""
     K, count = 7, 0
 
     def matmul(a, b, out):

@@ -22,7 +22,6 @@ from support.pairwise import each_once, label, tried
 import hfrnn
 from hfrnn.arrays.backend import Backend, Buffers, get_backend
 from hfrnn.kernels.base import Kernel, Tape
-from hfrnn.kernels.cuda.launch import SegmentKernels, source
 from hfrnn.kernels.registry import kernel_class, make_kernel
 
 pytestmark = pytest.mark.nightly
@@ -65,7 +64,6 @@ def test_gradients_of_single_sequences_agree_with_the_reference(case):
 
 
 def routines(kernel: Kernel, backend: Backend, K: int, B: int, dtype: str = "float64") -> dict[str, Any]:
-    """Return what the three routines of a kernel give for random arrays: outputs, states and parameter gradients."""
     rng = np.random.default_rng(K * 1000 + B)
 
     def random(*shape: int) -> Any:
@@ -164,29 +162,6 @@ def test_the_largest_network_of_whole_segments_is_bounded_by_shared_memory(arch,
         fake.launches.clear()
         routines(make_kernel(arch, H, {}, "cupy"), fake, 2, 3, "float32")
         assert (f"segment_{arch}_backward" in fake.launches) is whole
-
-
-def test_few_sequences_are_spread_over_all_processors():
-    tape = Tape("", Buffers(fake, "float32"), Buffers(fake, "float32"))
-    chosen = {}
-    for B in (1, 3, 4, 6, 7, 100):
-        kernels = SegmentKernels("segment_rnn", tape, B, 8, 64, 16)
-        chosen[B] = -(-B // kernels._blocks)
-    assert chosen == {1: 1, 3: 1, 4: 2, 6: 2, 7: 4, 100: 4}
-
-
-def test_a_kernel_of_zeros_is_noticed(monkeypatch):
-    def broken(name, dtype, sequences=1):
-        text = source(name, dtype, sequences)
-        changed = text.replace("da[1] = k[H] * dc_t;", "da[1] = 0;")
-        assert changed != text
-        return changed
-
-    monkeypatch.setattr("hfrnn.kernels.cuda.launch.source", broken)
-    expected = routines(make_kernel("lstm", 5, {}), get_backend("numpy"), 3, 2)
-    for device in (fake, small_memory):
-        actual = routines(make_kernel("lstm", 5, {}, "cupy"), device, 3, 2)
-        assert not np.allclose(actual["grad W_h"], expected["grad W_h"], rtol=1e-6)
 
 
 ACCESSES = """

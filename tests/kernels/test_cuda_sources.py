@@ -16,7 +16,6 @@ EQUATION = re.compile(r"//.*\b[FRBL]\d")
 
 
 def compiler() -> Any:
-    """Return CuPy's interface of the compiler NVRTC, which needs no GPU; skip the test where it is missing."""
     pytest.importorskip("cupy", reason="needs CuPy: install the extra cuda12 or cuda13")
     package = pytest.importorskip("nvidia.cuda_nvrtc", reason="needs the package nvidia-cuda-nvrtc-cu12")
     for library in sorted(Path(package.__path__[0], "lib").glob("libnvrtc*")):
@@ -25,7 +24,6 @@ def compiler() -> Any:
 
 
 def variants() -> list[tuple[str, str, int]]:
-    """Return name, data type and number of sequences per block of every source that a run can ask for."""
     return [
         (name, dtype, sequences)
         for name in source_names()

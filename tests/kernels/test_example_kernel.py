@@ -30,13 +30,11 @@ NAME = "lstm-peephole"
 
 @pytest.fixture
 def fresh_registry(monkeypatch):
-    """What a test registers is forgotten after it."""
     monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
 
 
 @pytest.fixture
 def example(fresh_registry):
-    """The example, imported by its path."""
     return imported(EXAMPLE)
 
 
@@ -168,7 +166,6 @@ BROKEN: dict[str, tuple[str, str, str]] = {
 
 
 def broken(folder: Path, old: str, new: str) -> None:
-    """Register the example with one piece of its source replaced."""
     source = EXAMPLE.read_text(encoding="utf-8")
     assert source.count(old) == 1
     (folder / "broken.py").write_text(source.replace(old, new), encoding="utf-8")

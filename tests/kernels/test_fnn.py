@@ -62,15 +62,6 @@ def test_it_is_a_plain_layer_on_the_inputs_of_the_window_side_by_side():
     np.testing.assert_allclose(tall(G @ v), H @ tall(v), rtol=1e-11, atol=1e-14)
 
 
-def test_the_layers_above_the_first_read_the_present_step_only():
-    net = network(order=4, hidden=(3, 5, 2))
-    assert [layer.kernel.state_shapes(2) for layer in net.layers] == [{"partial": (3, 2, 3)}, {}, {}]
-    shapes = {name: view.shape for name, view in net.views(np.zeros(net.n_parameters)).items()}
-    assert shapes["layer0.W_x"] == (4, 12)
-    assert (shapes["layer1.W_x"], shapes["layer1.W_below"]) == ((4, 5), (3, 5))
-    assert (shapes["layer2.W_x"], shapes["layer2.W_below"]) == ((4, 2), (5, 2))
-
-
 def test_an_input_acts_for_n_steps_and_no_longer():
     net = network(order=3, hidden=(3, 2))
     theta, inputs = net.init(0, scale=0.5), np.zeros((8, 1), int)

@@ -46,10 +46,3 @@ def test_an_embedding_goes_through_the_codes():
     p = net.views(theta)
     h = np.tanh(codes(batch.inputs, 0.7, 4) @ p["embedding.E"] @ p["layer0.W_x"])
     np.testing.assert_allclose(net.run(theta, batch)[0], h @ p["output.W_y0"], rtol=1e-13, atol=1e-15)
-
-
-def test_noise_on_the_states_is_added_in_the_first_slot_only():
-    """So that it takes part in the code once; slots of other codes and of the bias have none."""
-    net = network(codes=2, hidden=4)
-    assert net.layers[0].noisy.runs == ((0, 0, 4),)
-    assert network("fnn", order=3, hidden=4).layers[0].noisy.runs == ((0, 0, 4),)

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from support.engine_cases import random_batch, vectors
 from support.kernel_promises import tape
-from support.tiny_runs import TEXT, tiny_train
 
 import hfrnn
-from hfrnn.analysis.evaluation import evaluate
 from hfrnn.arrays.backend import Buffers, get_backend
 from hfrnn.kernels import make_kernel
 
@@ -169,12 +167,3 @@ def test_fofe_forgets_by_0_6_and_the_others_take_no_other_alpha():
     assert network("hornn-fofe", alpha=None).layers[0].kernel.alpha == 0.6
     with pytest.raises(hfrnn.InputError, match="architecture 'hornn' has no option alpha"):
         network("hornn", alpha=0.5)
-
-
-def test_a_run_of_hornn_trains_and_evaluates_with_its_options(tmp_path):
-    tiny_train(tmp_path, arch="hornn-fofe", order=2, alpha=0.5, activation="logistic")
-    net, theta, vocabulary = hfrnn.load(tmp_path / "run")
-    kernel: Any = net.layers[0].kernel
-    assert (kernel.order, kernel.alpha, kernel.activation) == (2, 0.5, "logistic")
-    scores = [evaluate(net, theta, vocabulary, TEXT[:100], chunk=chunk).nats for chunk in (1, 1000)]
-    assert scores[0] == pytest.approx(scores[1], rel=1e-5)

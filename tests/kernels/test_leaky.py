@@ -1,13 +1,11 @@
 """The leaky network: values against plain loops, the leak, fixed and learned, the activations."""
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 from support.engine_cases import random_batch, vectors
 from support.learned_shares import PHI, check_learned_at_its_logit, sigma
-from support.tiny_runs import tiny_train
 
 import hfrnn
 from hfrnn.kernels.pointwise import softplus_
@@ -62,14 +60,6 @@ def test_a_learned_leak_starts_at_the_given_leak_whatever_the_scale(initializer)
     net = network(leak=0.7, learn_leak=True)
     q = net.views(net.init(initializer=initializer, scale=0.5))["layer0.q"]
     np.testing.assert_allclose(1 / (1 + np.exp(-q)), 0.7, rtol=1e-14)
-
-
-def test_a_run_trains_and_keeps_its_options(tmp_path):
-    tiny_train(tmp_path, arch="leaky", hidden=3, activation="softplus", leak=0.4, learn_leak=True)
-    net, theta, _ = hfrnn.load(tmp_path / "run")
-    q = net.views(theta)["layer0.q"]
-    assert net.config["activation"] == "softplus"
-    assert (np.abs(q - math.log(0.4 / 0.6)) > 0).all()  # it has learned
 
 
 def test_the_softplus_is_exact_to_rounding_and_never_overflows():

@@ -61,16 +61,3 @@ def test_it_is_an_lstm_whose_forget_gate_is_open():
         expected = without_forget(theirs)
         for name, value in net.views(ours).items():
             np.testing.assert_allclose(value, expected[name], rtol=1e-10, atol=1e-14, err_msg=name)
-
-
-def test_sizes_and_biases_are_those_of_the_definition():
-    net, _, p = network()
-    shapes = {name: view.shape for name, view in p.items()}
-    assert shapes == {
-        "layer0.W_x": (V, 3 * H), "layer0.b": (3 * H,), "layer0.W_h": (H, 3 * H),
-        "output.W_y0": (H, V), "output.b_y": (V,),
-    }  # fmt: skip
-    assert net.n_parameters == 3 * H * (V + 1 + H) + (H + 1) * V
-    assert network(bias=False, output_bias=False)[0].n_parameters == 3 * H * (V + H) + H * V
-    assert net.metrics == ("hidden",)
-    assert network(hidden=(H, 2))[2]["layer1.W_below"].shape == (H, 3 * 2)  # every slot hears the layer below

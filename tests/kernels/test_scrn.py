@@ -24,7 +24,6 @@ def alpha_of(net: hfrnn.Network) -> Any:
 
 
 def forward(hidden: int, options: dict[str, Any], K: int = 6, seed: int = 0) -> tuple[Any, ...]:
-    """A kernel that has run on random numbers: parameters, U, state before, hs, state after."""
     kernel, rng, backend = make_kernel("scrn", hidden, options), np.random.default_rng(seed), get_backend("numpy")
     p = {name: rng.standard_normal(shape) for name, shape in kernel.parameter_shapes().items()}
     U = rng.standard_normal((K, 2, kernel.width))
