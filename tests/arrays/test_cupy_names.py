@@ -155,12 +155,6 @@ def test_the_record_is_not_empty_and_knows_both_ways_to_call():
     assert all((kind, name) in names for kind, listed in expected.items() for name in listed.split())
 
 
-def test_a_call_that_cupy_does_not_have_is_noticed():
-    for name, arguments, types in (("matrix_multiply", 2, "dd"), ("tanh", 2, "dd"), ("log1p", 1, "O")):
-        with pytest.raises((AttributeError, AssertionError)):
-            check(("function", name, arguments, frozenset(), types))
-
-
 def cupys_linear_operator() -> type[Any]:
     """CuPy's class from its own source: importing its module loads CUDA libraries that need not be there."""
     source = Path(cupy.__file__).parent.parent / "cupyx/scipy/sparse/linalg/_interface.py"

@@ -85,19 +85,12 @@ def refusals() -> dict[str, Any]:
     x, host = fake.asarray(np.ones(3)), np.ones(3)
     cell = fake.asarray(np.ones(()))
     return {
-        "np.tanh": lambda: np.tanh(x),
-        "np.asarray": lambda: np.asarray(x),
-        "float": lambda: float(cell),
-        "bool": lambda: bool(cell),
-        "iteration": lambda: list(x),
-        "host + device": lambda: host + x,
-        "device += host": lambda: x.__iadd__(host),
-        "NumPy scalar": lambda: x * np.float64(2),
-        "host[...] = device": lambda: host.__setitem__(..., x),
-        "device[...] = host": lambda: x.__setitem__(..., host),
-        "mask": lambda: x[x > 0],
-        "xp.tanh(host)": lambda: fake.xp.tanh(host),
-    }
+        "np.tanh": lambda: np.tanh(x), "np.asarray": lambda: np.asarray(x), "float": lambda: float(cell),
+        "bool": lambda: bool(cell), "iteration": lambda: list(x), "host + device": lambda: host + x,
+        "device += host": lambda: x.__iadd__(host), "NumPy scalar": lambda: x * np.float64(2),
+        "host[...] = device": lambda: host.__setitem__(..., x), "mask": lambda: x[x > 0],
+        "device[...] = host": lambda: x.__setitem__(..., host), "xp.tanh(host)": lambda: fake.xp.tanh(host),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", refusals())

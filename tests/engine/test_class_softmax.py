@@ -204,14 +204,6 @@ def test_a_token_costs_the_classes_and_the_symbols_of_its_own(monkeypatch):
         assert sum(multiplied) < units * T * B * V * H / 5
 
 
-def test_tokens_without_weight_are_left_out():
-    net = network(hidden=4)
-    batch, _, _ = problem(net)
-    f = hfrnn.Objective(net, batch, threads=1)
-    scored = f._transient(Keep.STATES)[0].segments[0].scored
-    assert scored.tokens.size == (weights(batch) > 0).sum() < batch.T * batch.B
-
-
 def test_a_plan_expects_no_less_than_is_taken_whatever_the_targets():
     V, T, B = 300, 40, 60
     counts = 10_000 // np.arange(1, V + 1)

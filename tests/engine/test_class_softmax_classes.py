@@ -24,15 +24,6 @@ def test_parameters_are_a_matrix_a_layer_and_a_bias_of_symbols_and_of_classes():
     assert not any(".b_" in b.name for b in network(output_bias=False).parameters.blocks)
 
 
-def test_the_columns_of_a_class_are_one_piece_of_the_vector():
-    net = network()
-    flat = np.arange(net.n_parameters)
-    views = net.views(flat)
-    np.testing.assert_array_equal(np.diff(views["output.W_y0"].T.ravel()), 1)
-    np.testing.assert_array_equal(np.diff(views["output.W_class0"].ravel()), 1)
-    assert all(np.shares_memory(view, flat) for view in views.values())
-
-
 def test_a_number_of_classes_cuts_the_symbols_in_order_into_nearly_equal_parts():
     assert classes_of_symbols(7, 3) == (0, 0, 0, 1, 1, 2, 2)
     assert classes_of_symbols(4, 4) == (0, 1, 2, 3)

@@ -120,6 +120,7 @@ def test_gradients_of_one_objective_with_and_without_limits_do_not_disturb_each_
     (loss, free), (_, limited), (_, between), *again = calls
     np.testing.assert_array_equal(again[0][1], free)
     np.testing.assert_array_equal(again[1][1], limited)
+    assert len(objective._passing) == 2  # sweeps do not pile up
     assert [each[0] for each in calls] == pytest.approx([loss] * 5, rel=1e-14)
     assert np.linalg.norm(between - free) > 1e-6 < np.linalg.norm(between - limited)
 

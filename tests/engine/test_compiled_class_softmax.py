@@ -59,12 +59,6 @@ def test_every_block_agrees_with_numpy_whatever_the_number_of_small_groups(few, 
     assert_close(results(net, batch, theta, v), results(reference, batch, theta, v), 1e-13)
 
 
-def test_only_the_backend_numba_has_the_compiled_class():
-    assert type(network().head) is compiled.CompiledClassSoftmax
-    assert type(network("numpy").head) is ClassSoftmax
-    assert issubclass(compiled.CompiledClassSoftmax, ClassSoftmax)
-
-
 def test_real_arrays_run_no_loop_of_the_reference(monkeypatch):
     net = network()
     batch, (theta, v) = random_batch(net, np.random.default_rng(1)), directions(net)

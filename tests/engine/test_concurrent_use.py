@@ -75,19 +75,6 @@ def test_an_objective_that_takes_over_buffers_waits_for_the_one_before_it():
         assert all(executor.map(caller, range(CALLERS)))
 
 
-def test_blas_has_its_threads_back_after_networks_were_used_at_once():
-    net, batch, theta = small_problem()
-    before, start = blas_threads(), threading.Barrier(CALLERS)
-
-    def caller(n):
-        start.wait(timeout=60)
-        return [net.loss(theta, batch) for _ in range(20 + 3 * n)][-1]
-
-    with ThreadPoolExecutor(CALLERS) as executor:
-        assert len(set(executor.map(caller, range(CALLERS)))) == 1
-    assert blas_threads() == before
-
-
 fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system has no fork")
 
 

@@ -27,20 +27,11 @@ def problems(draw: st.DrawFn) -> tuple[hfrnn.Network, hfrnn.Objective, np.random
         classes = draw(st.permutations([symbol % draw(st.integers(1, n_out)) for symbol in range(n_out)]))
         classes = np.unique(classes, return_inverse=True)[1]
     net = hfrnn.Network(
-        arch,
-        n_in=draw(st.integers(1, 4)),
-        hidden=draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)),
-        n_out=n_out,
-        loss=loss,
-        classes=classes,
-        dtype="float64",
-        embedding=draw(st.integers(1, 3)) if kind == "embedding" else None,
-        bias=draw(st.sampled_from([None, True, False])),
-        direct_input=draw(st.booleans()),
-        direct_output=draw(st.booleans()),
-        l2=draw(st.sampled_from([0.0, 0.2])),
-        learn_initial_state=draw(st.booleans()),
-    )
+        arch, draw(st.integers(1, 4)), draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)), n_out, loss=loss,
+        classes=classes, dtype="float64", embedding=draw(st.integers(1, 3)) if kind == "embedding" else None,
+        bias=draw(st.sampled_from([None, True, False])), direct_input=draw(st.booleans()),
+        direct_output=draw(st.booleans()), l2=draw(st.sampled_from([0.0, 0.2])), learn_initial_state=draw(st.booleans())
+    )  # fmt: skip
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     inputs = rng.standard_normal((T, B, net.n_in)) if kind == "real" else rng.integers(net.n_in, size=(T, B))
     weights = lengths = None

@@ -138,7 +138,7 @@ def test_the_final_state_is_the_callers_own():
     np.testing.assert_equal(state, kept)
 
 
-@pytest.mark.parametrize("kind", ["uint8", "int16"])
+@pytest.mark.parametrize("kind", ["uint8", "int16", "uint64"])
 def test_symbols_may_be_integers_of_any_width(kind):
     net = network("lstm", embedding=3)
     batch = random_batch(net, np.random.default_rng(0))

@@ -217,20 +217,6 @@ def test_neither_a_product_nor_a_gradient_of_a_batch_from_the_host_waits(case, p
     np.testing.assert_allclose(fake.to_host(gradient), right, rtol=0, atol=1e-13 * np.abs(right).max())
 
 
-@pytest.mark.parametrize("l2", [0.0, 0.1])
-def test_a_loss_waits_twice(l2):
-    """For the check of theta, and for the loss with its penalty."""
-    net, batch, theta = small_problem(backend=fake, l2=l2)
-    objective = hfrnn.Objective(net, batch)
-    transfers.clear()
-    objective.loss(theta)
-    assert len(transfers) == 2
-    objective.loss_and_gradient(theta)
-    assert len(transfers) == 4
-    assert fetch(objective.lazy_loss(theta)) == [objective.loss(theta)]
-    assert len(transfers) == 7
-
-
 def test_a_batch_on_the_device_is_checked_there():
     net, batch, _ = small_problem(backend=fake)
     there = moved(batch, fake)

@@ -19,13 +19,8 @@ def test_products_of_gauss_newton_and_hessian_run_on_all_threads(monkeypatch):
     objective = hfrnn.Objective(net, hfrnn.Batch(symbols, symbols), threads=2)
     theta, ran = net.init(0), []
     for name in ("product", "gradient"):
-        routine = getattr(Sweep, name)
-
-        def noted(self, *arguments, routine=routine):
-            ran.append(threading.get_ident())
-            return routine(self, *arguments)
-
-        monkeypatch.setattr(Sweep, name, noted)
+        run = getattr(Sweep, name)
+        monkeypatch.setattr(Sweep, name, lambda *a, run=run: (ran.append(threading.get_ident()), run(*a))[1])
     for operator in (objective.gauss_newton(theta), objective.hessian(theta)):
         ran.clear()
         operator @ np.ones(net.n_parameters)
@@ -35,18 +30,9 @@ def test_products_of_gauss_newton_and_hessian_run_on_all_threads(monkeypatch):
 @pytest.mark.parametrize("keep", Keep)
 def test_segments_run_again_as_often_as_the_page_on_the_engine_says(keep, monkeypatch):
     counts: Counter[str] = Counter()
-
-    def count(name):
-        run = getattr(Sweep, name)
-
-        def counted(*arguments, **more):
-            counts[name] += 1
-            return run(*arguments, **more)
-
-        monkeypatch.setattr(Sweep, name, counted)
-
     for name in ("_forward", "_rforward", "_backward"):
-        count(name)
+        run = getattr(Sweep, name)
+        monkeypatch.setattr(Sweep, name, lambda *a, n=name, run=run, **k: (counts.update([n]), run(*a, **k))[1])
     net, batch, theta = small_problem()  # 9 steps
     for K, S in ((3, 3), (9, 1)):
         again = S - 1 if keep is Keep.NOTHING else 0

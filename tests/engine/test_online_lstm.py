@@ -144,10 +144,6 @@ def test_a_run_is_its_steps():
     assert loss == pytest.approx(np.mean(losses), rel=1e-15)
 
 
-def test_there_is_no_momentum_or_decay_by_default():
-    assert OnlineLSTM(network(), 2).optimizer.options == SGDOptions(momentum=0.0, decay=0.0)
-
-
 def test_a_gradient_is_the_callers_own():
     net, theta, inputs, targets = make_problem("softmax")
     rule = OnlineLSTM(net, 2)

@@ -106,9 +106,8 @@ def test_missing_targets_with_weight_are_refused(loss, given):
     weights = {"outputs": batch.weights, "steps": batch.weights[..., 0], None: None}[given]
     targets = batch.targets.copy()
     targets[0, 3, 2] = np.nan  # the first step has weights
-    with pytest.raises(hfrnn.InputError) as caught:
+    with pytest.raises(hfrnn.InputError, match="^targets of the batch holds NaN"):
         net.loss(theta, replace(batch, weights=weights, targets=targets))
-    assert str(caught.value).startswith("targets of the batch holds NaN")
 
 
 def test_log_probabilities_of_missing_targets_are_missing():
@@ -186,12 +185,8 @@ def test_masks_may_be_boolean_or_whole_numbers(weights):
 def test_the_softmaxes_have_no_weights_of_outputs(loss):
     net = hfrnn.Network("rnn", 4, 3, 5, loss=loss, classes=2 if loss == "class-softmax" else None)
     for targets in (None, np.zeros((6, 4, 5))):
-        with pytest.raises(hfrnn.InputError) as caught:
+        with pytest.raises(hfrnn.InputError, match=rf"'{loss}' has no weights of outputs: give an array \(6, 4\) of "):
             net.run(net.init(), hfrnn.Batch(np.zeros((6, 4), int), targets, np.ones((6, 4, 5))))
-        assert str(caught.value) == (
-            f"weights have shape (6, 4, 5), but the loss '{loss}' has no weights of outputs: give an array (6, 4) of "
-            "weights, one per step and sequence"
-        )
 
 
 def test_the_number_of_outputs_is_that_of_the_network():

@@ -333,19 +333,12 @@ def everything(params: Params, v: Params, u: Array, data: Data, config: Config) 
     ]  # fmt: skip
     (pulled,) = jax.vmap(pull_back)(jax.tree.map(lambda *leaves: jnp.stack(leaves), *cotangents))
     Jtu, Gv, hidden, preactivation, matching = [{k: leaf[i] for k, leaf in pulled.items()} for i in range(5)]
+    square = sum(jnp.sum(value**2) for value in params.values())
     return {
-        "output": outputs(z, config),
-        "state": state,
-        "loss": loss + 0.5 * config.l2 * sum(jnp.sum(value**2) for value in params.values()),
-        "gradient": grad,
-        "Jv": Rz,
-        "Jtu": Jtu,
-        "G": {k: leaf + config.l2 * v[k] for k, leaf in Gv.items()},
-        "hessian": Hv,
-        "hidden": hidden,
-        "preactivation": preactivation,
-        "matching": matching,
-    }
+        "output": outputs(z, config), "state": state, "loss": loss + 0.5 * config.l2 * square, "gradient": grad,
+        "Jv": Rz, "Jtu": Jtu, "G": {k: leaf + config.l2 * v[k] for k, leaf in Gv.items()}, "hessian": Hv,
+        "hidden": hidden, "preactivation": preactivation, "matching": matching,
+    }  # fmt: skip
 
 
 def compiled(params: Params, v: Params, u: Array, data: Data, config: Config) -> Callable[..., dict[str, Any]]:

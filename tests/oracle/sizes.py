@@ -10,28 +10,21 @@ Array = Any  # np.ndarray or jax.Array, float64 unless said
 
 # name, has a bias by default, hears the layer below; slots in BIAS_ONLY do not hear the input
 SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
-    "rnn": [("h", True, True)],
-    "mrnn": [("h", True, True), ("m", False, False)],
-    "lstm": [(gate, True, True) for gate in "ifog"],
-    "lstm-krause": [(gate, False, True) for gate in "ifog"],
+    "rnn": [("h", True, True)], "mrnn": [("h", True, True), ("m", False, False)],
+    "lstm": [(gate, True, True) for gate in "ifog"], "lstm-krause": [(gate, False, True) for gate in "ifog"],
     "mlstm": [*((gate, False, True) for gate in "ifog"), ("m", False, False)],
     "mlstm-standard": [*((gate, True, True) for gate in "ifog"), ("m", False, False)],
     "gru": [(gate, True, True) for gate in "rzg"],
-    "hornn": [("h", False, True)],
-    "hornn-max": [("h", False, True)],
-    "hornn-fofe": [("h", False, True)],
+    "hornn": [("h", False, True)], "hornn-max": [("h", False, True)], "hornn-fofe": [("h", False, True)],
     "hornn-gated": [("h", False, True)],  # and r1, r2, ... up to the order
     "scrn": [("h", False, True), ("s", False, True)],
-    "clockwork": [("h", True, True)],
-    "leaky": [("h", True, True)],
-    "rate": [("x", True, True)],
-    "gru-torch": [(gate, True, True) for gate in "rzn"],
-    "lstm-1997": [(gate, True, True) for gate in "iog"],
+    "clockwork": [("h", True, True)], "leaky": [("h", True, True)], "rate": [("x", True, True)],
+    "gru-torch": [(gate, True, True) for gate in "rzn"], "lstm-1997": [(gate, True, True) for gate in "iog"],
     "fnn": [("h", True, True)],  # and h1, h2, ... for the inputs before
     "fofe-fnn": [("b", True, False)],  # after s0, s1, ... for the codes
     "gated-feedback": [("h", True, True), ("g", False, True), ("u", True, False)],
     "hierarchical": [("h", True, True)],
-}
+}  # fmt: skip
 BIAS_ONLY = {("fofe-fnn", "b"), ("gated-feedback", "u")}
 GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
     **{(arch, "W_h"): "ifog" for arch in ("lstm", "lstm-krause")},

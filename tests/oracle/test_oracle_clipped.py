@@ -24,7 +24,7 @@ CASES = [
     for k, arch in enumerate(sizes.SLOTS)
     for name, loss, network, batch in (KINDS[k % 3],)
 ] + [Case("order-beyond-the-start-carried", "hornn", "softmax", {"order": 5, **STACK}, T=4, carried=True)]
-QUICK = ("lstm", "hornn-gated", "clockwork")
+QUICK = ("lstm-1997", "hornn-gated", "clockwork")
 CLIP = 0.03
 """Small enough that every case has errors beyond it."""
 
@@ -55,6 +55,6 @@ def test_a_gradient_with_limited_errors_agrees_block_by_block(case, checkpoint):
 
 
 def test_a_bound_beyond_all_errors_changes_nothing():
-    s = setting(CASES[0])
+    s = setting(next(case for case in CASES if case.arch in QUICK))
     free = s.objective(None).loss_and_gradient(s.theta)[1]
     np.testing.assert_allclose(s.objective(None).loss_and_gradient(s.theta, clip_error=1e6)[1], free, rtol=1e-12)

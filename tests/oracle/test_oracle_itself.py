@@ -115,6 +115,7 @@ def test_gradient_and_hessian_agree_with_differences():
         assert np.allclose((up["gradient"][k] - down["gradient"][k]) / (2 * eps), block, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_padding_changes_nothing():
     config = sizes.Config("mrnn", 4, (3,), 4, "softmax")
     params, v = random_parameters(config, 0), random_parameters(config, 1)

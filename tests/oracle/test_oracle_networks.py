@@ -121,13 +121,16 @@ def test_every_architecture_is_in_the_oracle():
     assert set(ARCHITECTURES) == set(sizes.SLOTS)
 
 
-OF_RNN = {"single", "ragged-embedding-carried", "real-input-carried-flipped-biases", "weights-of-outputs"}
+ONE_LAYER, STACKS = "ragged-embedding-carried", ("rnn", "hornn-gated", "fofe-fnn")
+OF_RNN = {"single", ONE_LAYER, "real-input-carried-flipped-biases", "weights-of-outputs"}
 
 
 def is_quick(case: Case) -> bool:
-    """Whether a case runs by default: a stack of each architecture, learned shares, and all kinds of data on `rnn`."""
-    learned = case.name == "learned-stack" and case.network.get("activation", "tanh") == "tanh"
-    return case.name == "stack" or learned or (case.arch == "rnn" and case.name in OF_RNN)
+    """Whether a case runs by default: each architecture once (a stack compiles slowly), on `rnn` all kinds of data."""
+    if case.arch in ("leaky", "scrn"):
+        return case.name == "learned-stack" and case.network.get("activation", "tanh") == "tanh"
+    whole = case.name == "stack" and case.arch in STACKS and "activation" not in case.network
+    return whole or (case.name == ONE_LAYER and case.arch not in STACKS) or (case.arch == "rnn" and case.name in OF_RNN)
 
 
 every_case = pytest.mark.parametrize(  # by module: tests of one case follow each other, for its oracle takes most time
