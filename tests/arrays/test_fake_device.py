@@ -81,19 +81,12 @@ def test_results_under_constraints_have_the_bits_of_numpy():
         np.testing.assert_array_equal(actual._host, expected)
 
 
-def refusals() -> dict[str, Any]:
-    x, host = fake.asarray(np.ones(3)), np.ones(3)
-    cell = fake.asarray(np.ones(()))
-    return {
-        "np.tanh": lambda: np.tanh(x), "np.asarray": lambda: np.asarray(x), "float": lambda: float(cell),
-        "bool": lambda: bool(cell), "iteration": lambda: list(x), "host + device": lambda: host + x,
-        "device += host": lambda: x.__iadd__(host), "NumPy scalar": lambda: x * np.float64(2),
-        "host[...] = device": lambda: host.__setitem__(..., x), "mask": lambda: x[x > 0],
-        "device[...] = host": lambda: x.__setitem__(..., host), "xp.tanh(host)": lambda: fake.xp.tanh(host),
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("what", refusals())
-def test_the_device_refuses_the_host(what):
-    with pytest.raises(TypeError):
-        refusals()[what]()
+def test_the_device_refuses_the_host():
+    x, host, cell = fake.asarray(np.ones(3)), np.ones(3), fake.asarray(np.ones(()))
+    for call in (
+        lambda: np.tanh(x), lambda: np.asarray(x), lambda: float(cell), lambda: bool(cell), lambda: list(x),
+        lambda: host + x, lambda: x.__iadd__(host), lambda: x * np.float64(2), lambda: host.__setitem__(..., x),
+        lambda: x[x > 0], lambda: x.__setitem__(..., host), lambda: fake.xp.tanh(host),
+    ):  # fmt: skip
+        with pytest.raises(TypeError):
+            call()

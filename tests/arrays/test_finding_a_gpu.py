@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hfrnn
 from hfrnn.arrays import gpu
+from hfrnn.arrays.backend import get_backend
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,6 +55,8 @@ def test_a_gpu_that_computes_is_found_and_a_driver_without_one_is_told(found):
 def test_a_gpu_that_does_not_compute_is_not_used_and_the_reason_is_one_line(found, part):
     broken = {"ones": fails} if part == "product" else {"cuda": SimpleNamespace(runtime=runtime(getDeviceCount=fails))}
     assert found(**broken) == gpu.Found(None, "CuPy cannot use the GPU (RuntimeError: no library of CUDA)")
+    with pytest.raises(hfrnn.MissingExtraError, match=r"no usable GPU, because .*no library of CUDA.*cuda12 or cuda13"):
+        get_backend("cupy")
 
 
 def test_a_missing_cupy_is_told(monkeypatch):

@@ -26,12 +26,9 @@ def routines(objective: hfrnn.Objective, theta: Any) -> dict[str, Callable[[floa
         "loss": lambda factor: objective.loss(factor * theta),
         "gradient": lambda factor: objective.loss_and_gradient(factor * theta)[1],
         "squared gradients": lambda factor: objective.squared_gradients(factor * theta),
-        "G v": lambda factor: G @ (factor * net.init(seed=4)),
         "another G": lambda factor: objective.gauss_newton(factor * theta) @ theta,
-        "H v": lambda factor: H @ (factor * net.init(seed=4)),
-        "J v": lambda factor: J @ (factor * net.init(seed=4)),
         "J' u": lambda factor: J.rmatvec(factor * u),
-    }
+    } | {name: lambda factor, A=A: A @ (factor * net.init(seed=4)) for name, A in (("G", G), ("H", H), ("J", J))}
 
 
 def blas_threads() -> list[int]:

@@ -1,5 +1,6 @@
 """The network: padding, lengths, weights, carried states, kinds of input, sizes and names, errors."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -175,9 +176,8 @@ def test_a_network_is_remade_from_its_configuration():
     ({"activation": "relu"}, "architecture 'lstm' has no option activation: it takes none"),
 ])  # fmt: skip
 def test_a_network_that_cannot_be_is_refused_in_one_sentence(changes, message):
-    with pytest.raises(hfrnn.InputError) as caught:
+    with pytest.raises(hfrnn.InputError, match=re.escape(message)):
         network(**{"arch": "lstm", **changes})
-    assert message in str(caught.value)
 
 
 def zeros(B: int = 2, width: int = 4) -> dict[str, Any]:
@@ -296,24 +296,15 @@ def test_asking_for_states_changes_no_bit_of_the_other_results(ragged):
 
 
 @every_arch
-def test_compiled_kernels_give_the_states_of_the_reference(arch):
+def test_compiled_kernels_and_a_device_give_the_states_of_the_reference(arch):
     pytest.importorskip("numba")
-    net, theta, batch = states_problem(arch, ragged=True)
-    compiled = states_problem(arch, backend="numba")[0]
-    for reference, other in zip(
-        net.run(theta, batch, states=True)[2], compiled.run(theta, batch, states=True)[2], strict=True
-    ):
-        for name, value in reference.items():
-            np.testing.assert_allclose(other[name], value, rtol=1e-10, atol=1e-12, err_msg=name)
-
-
-@every_arch
-def test_states_stay_on_the_device(arch):
     net, theta, batch = states_problem(arch, ragged=True, carried=True)
-    fake = FakeBackend()
+    expected, fake = net.run(theta, batch, states=True)[2], FakeBackend()
+    compiled = states_problem(arch, backend="numba")[0].run(theta, batch, states=True)[2]
     device = hfrnn.Network(**net.config, backend=fake)
     found = device.run(fake.asarray(theta), moved(batch, fake), states=True)[2]
-    for other, reference in zip(found, net.run(theta, batch, states=True)[2], strict=True):
-        for name, value in reference.items():
-            assert isinstance(other[name], FakeArray), name
-            np.testing.assert_array_equal(fake.to_host(other[name]), value, err_msg=name)
+    for l, layer in enumerate(expected):
+        for name, value in layer.items():
+            np.testing.assert_allclose(compiled[l][name], value, rtol=1e-10, atol=1e-12, err_msg=name)
+            assert isinstance(found[l][name], FakeArray), name
+            np.testing.assert_array_equal(fake.to_host(found[l][name]), value, err_msg=name)

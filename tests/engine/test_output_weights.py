@@ -106,7 +106,7 @@ def test_missing_targets_with_weight_are_refused(loss, given):
     weights = {"outputs": batch.weights, "steps": batch.weights[..., 0], None: None}[given]
     targets = batch.targets.copy()
     targets[0, 3, 2] = np.nan  # the first step has weights
-    with pytest.raises(hfrnn.InputError, match="^targets of the batch holds NaN"):
+    with pytest.raises(hfrnn.InputError, match=r"^targets of the batch holds NaN"):
         net.loss(theta, replace(batch, weights=weights, targets=targets))
 
 

@@ -1,9 +1,7 @@
 """The plan: what it expects is what is taken, and what fits is chosen from the fastest down."""
 
-import gc
 import math
 import tracemalloc
-import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -175,19 +173,17 @@ def test_weights_of_outputs_take_what_is_expected_of_them(use):
         assert found == [True, False]
 
 
-@pytest.mark.parametrize(
-    ("options", "T", "B", "expected"),
-    [
-        ({"hidden": 32}, 100, 300, (100, 34)),
-        ({"hidden": 512, "symbols": 2000}, 100, 200, (100, 20)),  # large weights: segments of 16 MiB
-        ({"arch": "rnn", "hidden": 512, "symbols": 1024}, 100, 200, (100, 5)),  # weights of 2 MiB are not large yet
-        ({"hidden": (300, 200), "symbols": 1000}, 64, 64, (32, 13)),  # both layers feed the output
-        ({"hidden": 8, "symbols": 20_000}, 50, 30, (15, 6)),  # 80 rows at least
-        ({"hidden": 8, "symbols": 5}, 3, 200, (100, 3)),
-        ({"hidden": 100, "symbols": 10_000, "loss": "class-softmax", "classes": 100}, 35, 20, (10, 35)),
-        ({"hidden": 100, "symbols": 10_000, "loss": "class-softmax", "classes": 100}, 35, 256, (128, 12)),
-    ],
-)
+BY_CLASSES = {"hidden": 100, "symbols": 10_000, "loss": "class-softmax", "classes": 100}
+
+
+@pytest.mark.parametrize(("options", "T", "B", "expected"), [
+    ({"hidden": 32}, 100, 300, (100, 34)), ({"hidden": 8, "symbols": 5}, 3, 200, (100, 3)),
+    ({"hidden": 512, "symbols": 2000}, 100, 200, (100, 20)),  # large weights: segments of 16 MiB
+    ({"arch": "rnn", "hidden": 512, "symbols": 1024}, 100, 200, (100, 5)),  # weights of 2 MiB are not large yet
+    ({"hidden": (300, 200), "symbols": 1000}, 64, 64, (32, 13)),  # both layers feed the output
+    ({"hidden": 8, "symbols": 20_000}, 50, 30, (15, 6)),  # 80 rows at least
+    (BY_CLASSES, 35, 20, (10, 35)), (BY_CLASSES, 35, 256, (128, 12)),
+])  # fmt: skip
 def test_where_all_is_kept_segments_fit_the_cache(options, T, B, expected):
     plan = make_plan(_network(**options), T, B, None)
     assert (plan.shards[1], plan.segment) == expected
@@ -234,15 +230,6 @@ def test_a_plan_does_not_depend_on_the_number_of_threads():
     net = _network()
     batch = _batch(net, 20, 200)
     assert hfrnn.Objective(net, batch, threads=1).plan == hfrnn.Objective(net, batch, threads=5).plan
-
-
-def test_a_measured_network_can_be_forgotten():
-    net = _network()
-    make_plan(net, 10, 40)
-    forgotten = weakref.ref(net)
-    del net
-    gc.collect()
-    assert forgotten() is None
 
 
 fake = FakeBackend()

@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
-from hfrnn.arrays.threads import blas_pools
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
@@ -50,25 +48,6 @@ def test_the_probabilities_are_the_network_s_own(trained, options):
 def test_the_same_seed_draws_the_same_symbols(trained):
     assert symbols(draw(trained, seed=5)) == symbols(draw(trained, seed=5))
     assert symbols(draw(trained, seed=5)) != symbols(draw(trained, seed=6))
-
-
-def test_blas_has_one_thread_while_a_symbol_is_drawn_and_its_own_between(trained, monkeypatch):
-    found: list[set[int]] = []
-    run = Network.continued
-
-    def watch(net, *arguments):
-        found.append(blas_threads())
-        return run(net, *arguments)
-
-    monkeypatch.setattr(Network, "continued", watch)
-    with threadpool_limits(2, user_api="blas"):
-        for _ in sample(*trained, PRIME, 3):
-            assert blas_threads() == {2}
-    assert found == [{1}] * 3
-
-
-def blas_threads() -> set[int]:
-    return {pool["num_threads"] for pool in blas_pools()}
 
 
 def test_temperature_zero_takes_the_likeliest(trained):

@@ -93,7 +93,6 @@ class Config:
         return before + SLOTS[kind] + after.get(kind, [])
 
     def widths(self, layer: int, names: Sequence[str]) -> dict[str, int]:
-        """The width of each of these slots."""
         H, n = self.hidden[layer], self.inside(layer) if self.arch == "gated-feedback" else 1
         special = {"scrn": {"s": self.context}, "gated-feedback": {"h": H // n, "g": n, "u": H - H // n}}
         return {name: special.get(self.arch, {}).get(name, H) for name in names}
@@ -108,7 +107,6 @@ class Config:
         return [name for name, _, hears in slots if layer == 0 or self.direct_input or not hears]
 
     def below_slots(self, layer: int) -> list[str]:
-        """Slots of a layer that hear the layer below."""
         return [name for name, _, hears in self.slots(layer) if layer > 0 and hears]
 
     def bias_slots(self, layer: int) -> list[str]:
@@ -119,7 +117,6 @@ class Config:
         return (marked or [name for name, _, hears in self.slots(layer) if hears]) if self.bias else []
 
     def recurrent(self, layer: int) -> dict[str, tuple[int, ...]]:
-        """Shapes of the recurrent parameters of a layer."""
         H, C, N = self.hidden[layer], self.context, self.steps(layer)
         if self.arch in ("fnn", "fofe-fnn"):
             return {}
@@ -179,16 +176,13 @@ class Config:
         return 0 if self.loss != "class-softmax" else int(self.symbol_classes().max()) + 1
 
     def speaks(self, layer: int) -> bool:
-        """Whether a layer speaks to the output."""
         return self.direct_output or layer == len(self.hidden) - 1
 
     def has_output_bias(self) -> bool:
-        """Whether the output has a bias."""
         return self.arch in OUTPUT_BIAS if self.output_bias is None else self.output_bias
 
 
 def shapes(config: Config) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of all parameters."""
     n_x, C = config.embedding or config.n_in, config.n_classes()
     result: dict[str, tuple[int, ...]] = {}
     if config.embedding:

@@ -14,7 +14,7 @@ from . import reference, sizes
 from .settings import CHECKPOINTS, LOSSES, SMALL, Case, assert_blocks, setting
 
 STACK: dict[str, Any] = {"hidden": (4, 2)}
-KINDS: list[tuple[str, int, dict[str, Any], dict[str, Any]]] = [  # name, loss, network, batch
+KINDS: list[Any] = [  # name, loss, network, batch
     ("stack", 1, STACK, {"ragged": True}),
     ("single-carried", 2, {"embedding": 3, "l2": 0.3}, {"carried": True}),
     ("learned-state", 0, STACK | {"learn_initial_state": True}, {"ragged": True}),
@@ -31,7 +31,6 @@ CLIP = 0.03
 
 @cache
 def limited(case: Case) -> Any:
-    """What the oracle says of a case, block by block."""
     s = setting(case)
     return reference.limited_gradient(dict(s.net.views(s.theta)), s.data, s.config, CLIP)
 

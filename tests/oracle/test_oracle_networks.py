@@ -122,7 +122,7 @@ def test_every_architecture_is_in_the_oracle():
 
 
 ONE_LAYER, STACKS = "ragged-embedding-carried", ("rnn", "hornn-gated", "fofe-fnn")
-OF_RNN = {"single", ONE_LAYER, "real-input-carried-flipped-biases", "weights-of-outputs"}
+OF_RNN = {ONE_LAYER, "real-input-carried-flipped-biases", "weights-of-outputs"}
 
 
 def is_quick(case: Case) -> bool:
