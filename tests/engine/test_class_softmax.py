@@ -174,9 +174,7 @@ def test_huge_outputs_overflow_nowhere():
     with np.errstate(all="raise", under="ignore"):
         loss, gradient = net.loss_and_gradient(1e4 * theta, batch)
         logits, _ = net.run(1e4 * theta, batch)
-    assert np.isfinite(loss)
-    assert np.isfinite(gradient).all()
-    assert np.isfinite(logits).all()
+    assert all(np.isfinite(x).all() for x in (loss, gradient, logits))
 
 
 def test_a_token_costs_the_classes_and_the_symbols_of_its_own(monkeypatch):

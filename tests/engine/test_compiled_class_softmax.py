@@ -86,12 +86,10 @@ def test_the_bits_do_not_depend_on_the_threads():
     net = network(dtype="float32", hidden=37)
     batch, (theta, v) = random_batch(net, np.random.default_rng(1), T=9, B=40), directions(net)
     plan = Plan((0, 13, 26, 40), 4, Keep.STATES)
-    runs = [
-        results(net, batch, theta.astype("float32"), v.astype("float32"), plan=plan, threads=threads)
-        for threads in (1, 2, 3)
-    ]
-    for run in runs[1:]:
-        for name, block in runs[0].items():
+    numbers = theta.astype("float32"), v.astype("float32")
+    first, *others = (results(net, batch, *numbers, plan=plan, threads=threads) for threads in (1, 2, 3))
+    for run in others:
+        for name, block in first.items():
             np.testing.assert_array_equal(run[name], block, err_msg=name)
 
 

@@ -82,9 +82,8 @@ def test_the_final_state_is_that_of_a_run_whatever_the_plan(case):
 def test_a_final_state_is_a_copy_that_a_next_batch_may_begin_with(case):
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
-    first, second = (
-        replace(batch, inputs=batch.inputs[part], targets=batch.targets[part]) for part in (slice(3), slice(3, 7))
-    )
+    inputs, targets = batch.inputs, batch.targets
+    first, second = (replace(batch, inputs=inputs[p], targets=targets[p]) for p in (slice(3), slice(3, 7)))
     f = hfrnn.Objective(net, first)
     f.loss_and_gradient(theta)
     state = f.final_state()

@@ -40,10 +40,8 @@ def test_compiled_kernels_give_the_rows_of_the_reference(case):
     pytest.importorskip("numba")
     batch = case.data()
     theta = vectors(case.net(), batch)[0]
-    found, expected = (
-        hfrnn.Objective(case.net(backend=backend), batch).per_sequence_gradients(theta)
-        for backend in ("numba", "numpy")
-    )
+    nets = (case.net(backend=backend) for backend in ("numba", "numpy"))
+    found, expected = (hfrnn.Objective(net, batch).per_sequence_gradients(theta) for net in nets)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)
 
 
