@@ -24,7 +24,7 @@ CASES = [
     for k, arch in enumerate(sizes.SLOTS)
     for name, loss, network, batch in (KINDS[k % 3],)
 ] + [Case("order-beyond-the-start-carried", "hornn", "softmax", {"order": 5, **STACK}, T=4, carried=True)]
-QUICK = ("lstm-1997", "hornn-gated", "clockwork")
+QUICK = ("lstm-1997", "hornn-gated")
 CLIP = 0.03
 """Small enough that every case has errors beyond it."""
 
