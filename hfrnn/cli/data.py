@@ -157,7 +157,7 @@ def show(name: str, level: str, as_json: bool) -> None:
     from hfrnn.data.kinds import kind_of
     from hfrnn.data.vocabulary import Vocabulary
 
-    kind = kind_of({"data": name})
+    kind = kind_of({} if name.lower().endswith(".txt") else {"data": name})
     if not (kind.in_bits or kind.in_memory):
         where = f"the first lines of hfrnn train --data {name} say what is in it"
         raise InputError(f"{name} is {kind.about} and has no symbols to show: {where}")

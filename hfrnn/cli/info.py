@@ -18,7 +18,7 @@ EXTRAS = {
     "plot": ("matplotlib",), "midi": ("mido",), "mpi": ("mpi4py",), "oracle": ("jax",), "peers": ("jax", "torch"),
     "test": ("pytest", "pytest-xdist", "hypothesis", "mido"),
     "docs": ("sphinx", "myst-parser", "furo", "latex2mathml", "nbformat", "nbclient", "ipykernel"),
-    "dev": ("ruff", "mypy", "pre-commit"),
+    "dev": ("ruff", "mypy", "pre-commit", "coverage"),
 }  # fmt: skip
 """The optional extras of pyproject.toml, and the packages that each installs."""
 PEAK_SECONDS = 0.25

@@ -61,7 +61,7 @@ def _measured_peak(net, batch, plan, threads, use=Use.BOTH, clip_error=None):
     ("lstm", 64, {}, None, Use.BOTH), ("lstm", 64, {}, None, Use.OPERATOR), ("lstm", 64, {}, "sqrt", Use.GRADIENT),
     ("lstm", 32, {"symbols": 600}, "sqrt", Use.BOTH), ("mlstm", 48, {}, 7, Use.BOTH),
     ("mrnn", (48, 32), {}, None, Use.BOTH), ("rnn", 64, {"embedding": 16}, "sqrt", Use.BOTH),
-    ("clockwork", (60, 32), {}, "sqrt", Use.BOTH), ("lstm", 64, {"learn_initial_state": True}, "sqrt", Use.BOTH),
+    ("clockwork", (64, 64), {}, "sqrt", Use.BOTH), ("lstm", 64, {"learn_initial_state": True}, "sqrt", Use.BOTH),
 ])  # fmt: skip
 def test_what_a_plan_expects_is_within_15_percent_of_what_is_taken(arch, hidden, options, checkpoint, use):
     net, T, B = _network(arch, hidden, **{"symbols": 40, **options}), 60, 160
