@@ -42,7 +42,7 @@ NARROW = {  # packages that may import less than all layers below
 }
 ONLY_IN = {
     "cupy": {"arrays", "kernels"}, "cupyx": {"arrays", "kernels"}, "mpi4py": {"ranks"}, "numba": {"arrays", "kernels"},
-    "tensorboard": {"tensorboard"}, "mido": {"data"},
+    "tensorboard": {"tensorboard"}, "mido": {"data"}, "h5py": {"data"},
 }  # fmt: skip
 OPTIM_IMPORTS = {"numpy", "scipy", "hfrnn"} | set(sys.stdlib_module_names)
 NEVER = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
@@ -227,7 +227,7 @@ def test_a_wrong_import_is_noticed(package: str, source: str) -> None:
 
 
 def test_importing_hfrnn_loads_nothing_heavy() -> None:
-    heavy = ["matplotlib", "jax", "torch", "cupy", "cupyx", "pooch", "rich", "click", "safetensors", "mpi4py", "pandas"]
+    heavy = ["matplotlib", "jax", "torch", "cupy", "cupyx", "pooch", "rich", "click", "safetensors", "mpi4py", "pandas", "h5py"]
     code = f"import sys, hfrnn; print(*sorted(set({heavy}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
