@@ -109,9 +109,7 @@ def _counted_from_zero(read: Reading, first: int, path: str) -> HostArray | None
     assert read.weights is not None
     scored = read.weights > 0
     if (read.targets[scored] < first).any():
-        raise InputError(
-            f"{path} holds the class 0, and the classes of the run count from {first}: count them as there"
-        )
+        raise InputError(f"{path} holds the class 0, and the classes of the run count from {first}: count from {first}")
     return np.where(scored, read.targets - first, 0)
 
 

@@ -138,15 +138,14 @@ def load_files(parts: Mapping[str, Files], *, windows: Windows | None = None, **
         rows={part: files.rows for part, files in parts.items()}, **how,
     )  # fmt: skip
     hashes = tuple(each for file in every for each in file.hashes)
-    shown = ", ".join(map(one_line, others[:_LISTED])) + (
-        f" and {len(others) - _LISTED} more" * (len(others) > _LISTED)
-    )
-    notes = (*data.notes, f"not read: {shown}") if others else data.notes
+    more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
+    unread = f"not read: {', '.join(map(one_line, others[:_LISTED]))}{more}"
+    notes = (*data.notes, unread) if others else data.notes
     return replace(data, notes=notes, files=hashes)
 
 
 def from_memory(arrays: Mapping[str, Any], *, name: str = "data", **how: Any) -> ArrayData:
-    """Return the data of arrays in memory, by the names above; other arguments and errors are those of `from_arrays`."""
+    """Return data of arrays in memory, by their names. Other arguments and errors are those of `from_arrays`."""
     if not isinstance(arrays, Mapping) or not all(isinstance(each, str) for each in arrays):
         raise InputError(f"{name} is no table of arrays by name: give a dict with arrays {', '.join(NAMES[:4])}, ...")
     read: dict[str, Any] = {}

@@ -27,8 +27,8 @@ class Piece(NamedTuple):
 
 def pieces_of(part: str, file: FileArrays, read: Mapping[str, Sequence[FileArrays]]) -> list[Piece]:
     """Return the arrays of a file by part; raise InputError if a part lacks inputs or targets, or is there twice."""
-    for role in ("x", "y"):
-        if role not in file.content:
+    for role in ("x", "y", "mask"):
+        if role in file.lacks:
             raise InputError(file.lacks[role])
     found = [Piece(part, file, "")]
     for own, prefix in PREFIXES.items() if part == "train" else ():
@@ -102,6 +102,8 @@ def piece_signals(
 def missing_targets(y: NDArray[Any], mask: NDArray[Any] | None, name: str) -> NDArray[np.bool_] | None:
     """Return which targets of a recording are NaN or masked, (steps, n_out); None if all are known."""
     y = y[:, None] if y.ndim == 1 else y
+    if y.ndim != 2:
+        return None  # whoever cuts windows refuses it
     missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(y.shape, dtype=bool)
     if mask is not None:
         mask = mask[:, None] if mask.ndim == 1 else mask

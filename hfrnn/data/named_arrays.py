@@ -105,7 +105,8 @@ def read_file_arrays(path: str, names: ArrayNames, windowed: bool = False) -> Fi
     for role in ROLES:
         chosen, missing = _chosen(holding, names, role)
         if missing is not None:
-            lacks[role] = missing
+            if role in ("x", "y") or names.given(role):
+                lacks[role] = missing
             continue
         read: list[Content] = []
         for each in chosen:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hfrnn.data.kinds.data_kind import DataKind, Reading, refuse
+from hfrnn.data.kinds.data_kind import DataKind, Reading, Shown, refuse
 from hfrnn.data.kinds.number_sequences import (
     CUT,
     FRACTIONS,
@@ -100,6 +100,15 @@ class ArrayFile(NumberSequences):
             **({"files_sha256": " ".join(files)} if len(files) > 1 else {}),
             **({"first_class": str(first)} if first else {}),
         }
+
+    @classmethod
+    def shown(cls, path: str) -> Shown:
+        from hfrnn.data.array_choice import suggested
+        from hfrnn.data.named_arrays import open_holding
+
+        holding = open_holding(path)
+        rows = tuple((held.name, held.shape, held.what) for held in holding.held)
+        return Shown(holding.about, rows, suggested(holding))
 
     @classmethod
     def read_file(cls, options: Mapping[str, Any], path: str, n_out: int, loss: str) -> Reading:
