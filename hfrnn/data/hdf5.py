@@ -44,7 +44,10 @@ def held_by_hdf5(content: bytes, source: str) -> Holding:
     except ImportError as error:
         what = "a MATLAB file of version 7.3" if content.startswith(b"MATLAB") else "a file of HDF5"
         raise MissingExtraError(f"{source} is {what}, which needs h5py: {how_to_install('hdf5')}") from error
-    file = h5py.File(h5py.h5f.open_file_image(content))
+    try:
+        file = h5py.File(h5py.h5f.open_file_image(content))
+    except Exception as error:  # its kind depends on where the damage is
+        raise InputError(f"{source} is damaged, or no file of HDF5: save it again") from error
     walk = _Walk(h5py, file, source)
     found = list(walk.members(file, 0))
     matlab = content.startswith(b"MATLAB 7.3") or walk.matlab
@@ -88,7 +91,7 @@ class _Walk:
             return Node("type without values")
         if _attribute(value, "MATLAB_empty"):
             return self._empty(value, what)
-        if value.dtype == self.h5py.ref_dtype:
+        if self.h5py.check_ref_dtype(value.dtype) is self.h5py.Reference:
             return Node("cell", _reversed(value.shape), cells=self._referred(value, depth))
         if what and what not in NUMERIC:
             return Node(what)

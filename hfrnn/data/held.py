@@ -168,7 +168,7 @@ def _together(name: str, nodes: Sequence[Node], of: str, mark: str) -> Iterator[
 
 
 def _with_article(what: str) -> str:
-    return f"{'an' if what[:1].lower() in 'aeiou' else 'a'} {one_line(what[:60])}"
+    return f"{'an' if what[:1].lower() in 'aeiou' else 'a'} {one_line(what[:100])}"
 
 
 def plural(what: str) -> str:
