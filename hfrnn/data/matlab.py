@@ -1,4 +1,4 @@
-"""Read MATLAB files up to version 7: their structure is parsed here, with bounds, and SciPy reads the numbers.
+"""Read MATLAB files up to version 7, with bounds; damage and hostile files can crash SciPy, which reads all of it.
 
 The structure follows MATLAB's description of level 5 MAT-files: a file is a list of elements, each with a tag of its
 type and its bytes. The element of a matrix holds its flags, axes and name, and then its numbers, cells or fields.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import math
 import struct
 import warnings
 import zlib
@@ -32,6 +33,9 @@ _CLASSES = {
     10: "int16", 11: "uint16", 12: "int32", 13: "uint32", 14: "int64", 15: "uint64", 16: "function_handle",
     17: "opaque",
 }  # fmt: skip
+_TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+"""How numbers are stored, whatever their class."""
+_DTYPES = {"double": "float64", "single": "float32", "logical": "bool"}  # other classes have NumPy's names
 _COMPLEX, _LOGICAL = 8, 2  # flags
 
 
@@ -79,18 +83,17 @@ def held_by_mat(content: bytes, source: str) -> Holding:
     """Return what a MATLAB file up to version 7 holds; raise InputError if it is damaged."""
     from scipy.io import whosmat
 
-    loaded: dict[str, Any] = {}
     order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
     held: list[Held] = []
     if order is None:  # version 4: real matrices, sparse ones and texts
         for name, shape, what in whosmat(io.BytesIO(content)):
             known = what in NUMERIC
-            read = _reader(content, source, name, (), what, loaded) if known else None
-            held.append(Held(name, (Node(what, tuple(shape), read=read),), False, "" if known else f"a {what} array"))
+            node = Node(what, tuple(shape), read=_reader_of_version_4(content, source, name) if known else None)
+            held.append(Held(name, (node,), trials=False, refused="" if known else f"a {what} array"))
     else:
-        count = [0]
+        parser = _Parser(order, source)
         for body in _variables(content, source):
-            name, node = _Parser(order, content, source, loaded, count).matrix(body)
+            name, node = parser.matrix(body)
             if name:  # what MATLAB keeps for objects has no name
                 held.extend(flattened(name, node))
     digest = hashlib.sha256(content).hexdigest()
@@ -123,10 +126,10 @@ def _variables(content: bytes, source: str) -> Iterator[memoryview]:
 
 
 class _Parser:
-    """Parses the structure of one variable. `loaded` keeps what SciPy has read, `count` the number of values."""
+    """Parses variables. `count` is the number of values that were found."""
 
-    def __init__(self, order: str, content: bytes, source: str, loaded: dict[str, Any], count: list[int]) -> None:
-        self.order, self.content, self.source, self.loaded, self.count = order, content, source, loaded, count
+    def __init__(self, order: str, source: str) -> None:
+        self.order, self.source, self.count = order, source, 0
 
     def element(self, data: memoryview, at: int) -> tuple[int, memoryview, int]:
         """Return the type and the bytes of the element at a place, and the place of the next one."""
@@ -143,10 +146,10 @@ class _Parser:
         padding = 0 if kind == _COMPRESSED else -size % 8
         return kind, data[at + 8 : at + 8 + size], at + 8 + size + padding
 
-    def matrix(self, data: memoryview, path: tuple[Any, ...] = (), variable: str = "") -> tuple[str, Node]:
-        """Return the name and the structure of a matrix; `path` is the way to it from its variable."""
-        self.count[0] += 1
-        if self.count[0] > MOST:
+    def matrix(self, data: memoryview, depth: int = 0) -> tuple[str, Node]:
+        """Return the name and the structure of a matrix, which lies inside `depth` structs, cells and objects."""
+        self.count += 1
+        if self.count > MOST:
             raise too_many(self.source)
         if not len(data):  # an empty matrix in a cell or a field
             return "", Node("double", (0, 0), read=lambda: np.zeros((0, 0)))
@@ -156,48 +159,56 @@ class _Parser:
         word = struct.unpack_from(f"{self.order}I", flags)[0]
         what, bits = _CLASSES.get(word & 0xFF, "value of an unknown class"), word >> 8 & 0xFF
         if what == "opaque":
-            return self._opaque(data, at, path)
+            return self._opaque(data, at, depth)
         _, axes, at = self.element(data, at)
         shape = tuple(map(int, np.frombuffer(axes, f"{self.order}i4")))
         if any(each < 0 for each in shape):
             raise _DamagedError
         _, named, at = self.element(data, at)
         name = bytes(named).decode("latin1")
-        variable = variable or name
-        if len(path) > 2 * DEEPEST:  # a field takes two steps: SciPy would follow them without a bound
+        if depth > DEEPEST:
             raise InputError(f"{self.source} holds values more than {DEEPEST} levels deep: save plain arrays")
         if what in ("struct", "cell"):
             size = self.sized(shape, data)
-            return name, (self._struct if what == "struct" else self._cell)(data, at, shape, size, path, variable)
+            return name, (self._struct if what == "struct" else self._cell)(data, at, shape, size, depth)
         if bits & _COMPLEX and what in NUMERIC:
             return name, Node("complex", shape)
-        what = "logical" if bits & _LOGICAL else what
         if what not in NUMERIC:
-            self._check_depth(data, at, path)
+            self._check_depth(data, at, depth)
             return name, Node(what, shape)
-        return name, Node(what, shape, read=_reader(self.content, self.source, variable, path, what, self.loaded))
+        what = "logical" if bits & _LOGICAL else what
+        if 0 in shape:
+            return name, Node(what, shape, read=lambda: np.zeros(shape))
+        kind, numbers, _ = self.element(data, at)
+        dtype = np.dtype(_DTYPES.get(what, what))
+        return name, Node(what, shape, read=self._reader(kind, numbers, shape, dtype), itemsize=dtype.itemsize)
+
+    def _reader(
+        self, kind: int, numbers: memoryview, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> Callable[[], NDArray[Any]]:
+        """Return a function that makes an array of stored numbers."""
+        stored = np.dtype(f"{self.order}{_TYPES[kind]}") if kind in _TYPES else None
+        if stored is None or math.prod(shape) * stored.itemsize != len(numbers):
+            raise _DamagedError
+        return lambda: np.frombuffer(numbers, stored).astype(dtype).reshape(shape, order="F")
 
     def sized(self, shape: tuple[int, ...], data: memoryview) -> int:
         """Return the number of elements of a struct or a cell array; each takes eight bytes at least."""
-        size = int(np.prod([float(each) for each in shape]))
+        size = math.prod(shape)
         if size * 8 > len(data):
             raise _DamagedError
         return size
 
-    def _cell(
-        self, data: memoryview, at: int, shape: tuple[int, ...], size: int, path: tuple[Any, ...], variable: str
-    ) -> Node:
+    def _cell(self, data: memoryview, at: int, shape: tuple[int, ...], size: int, depth: int) -> Node:
         cells = []
-        for n in range(size):
+        for _ in range(size):
             kind, body, at = self.element(data, at)
             if kind != _MATRIX:
                 raise _DamagedError
-            cells.append(self.matrix(body, (*path, n), variable)[1])
+            cells.append(self.matrix(body, depth + 1)[1])
         return Node("cell", shape, cells=cells)
 
-    def _struct(
-        self, data: memoryview, at: int, shape: tuple[int, ...], size: int, path: tuple[Any, ...], variable: str
-    ) -> Node:
+    def _struct(self, data: memoryview, at: int, shape: tuple[int, ...], size: int, depth: int) -> Node:
         _, width, at = self.element(data, at)
         _, listed, at = self.element(data, at)
         if len(width) < 4:
@@ -208,48 +219,39 @@ class _Parser:
         text = bytes(listed)
         names = [text[n : n + length].split(b"\0")[0].decode("latin1") for n in range(0, len(text), length)]
         fields: dict[str, list[Node]] = {name: [] for name in names}
-        for n in range(size):
+        for _ in range(size):
             for name in names:
                 kind, body, at = self.element(data, at)
                 if kind != _MATRIX:
                     raise _DamagedError
-                fields[name].append(self.matrix(body, (*path, n, name), variable)[1])
+                fields[name].append(self.matrix(body, depth + 1)[1])
         return Node("struct" if size == 1 else "struct array", shape, fields)
 
-    def _check_depth(self, data: memoryview, at: int, path: tuple[Any, ...]) -> None:
+    def _check_depth(self, data: memoryview, at: int, depth: int) -> None:
         """Raise InputError if the matrices inside an object, which is not read, lie too deep."""
         while at + 8 <= len(data):
             kind, body, at = self.element(data, at)
             if kind == _MATRIX:
-                self.matrix(body, (*path, 0))
+                self.matrix(body, depth + 1)
 
-    def _opaque(self, data: memoryview, at: int, path: tuple[Any, ...]) -> tuple[str, Node]:
+    def _opaque(self, data: memoryview, at: int, depth: int) -> tuple[str, Node]:
         """Return an object of a class of its own, such as a table or a string: it has no axes."""
         words = []
         for _ in range(3):
             kind, text, at = self.element(data, at)
             words.append(bytes(text).decode("latin1") if kind == _INT8 else "")
-        self._check_depth(data, at, path)
+        self._check_depth(data, at, depth)
         return words[0], Node(one_line(words[2][:60]) or "object")
 
 
-def _reader(
-    content: bytes, source: str, variable: str, path: tuple[Any, ...], what: str, loaded: dict[str, Any]
-) -> Callable[[], NDArray[Any]]:
-    """Return a function that reads the numbers of a variable, or of a value in it."""
+def _reader_of_version_4(content: bytes, source: str, name: str) -> Callable[[], NDArray[Any]]:
+    """Return a function that reads a variable of a file of version 4."""
 
     def read() -> NDArray[Any]:
         from scipy.io import loadmat
 
-        if variable not in loaded:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of MATLAB's objects
-                found = loadmat(io.BytesIO(content), variable_names=[variable], struct_as_record=True)
-            loaded[variable] = found[variable]
-        value = loaded[variable]
-        for step in path:
-            value = value[step] if isinstance(step, str) else value.ravel(order="F")[step]
-        check_type(value.dtype, f"{variable} of {source}")
-        return np.asarray(value.astype(bool) if what == "logical" else value)
+        value = np.asarray(loadmat(io.BytesIO(content), variable_names=[name])[name])
+        check_type(value.dtype, f"{name} of {source}")
+        return value
 
     return read
