@@ -259,7 +259,7 @@ def test_show_reads_a_text_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("r.csv", "a table"), ("a.npz", "an array file"), ("addition", "a synthetic task"), ("jsb", "music")],
+    [("r.csv", "a table"), ("addition", "a synthetic task"), ("jsb", "music")],
 )
 def test_show_says_where_other_data_are_described(name: str, kind: str) -> None:
     said = sentence(call("data", "show", name, code=2))
