@@ -25,6 +25,7 @@ from hfrnn.wording import one_line
 _INTERNAL = ("#refs#", "#subsystem#")  # groups of MATLAB's own
 _DEFLATE, _SZIP = 1, 4
 _FILTERS = {_DEFLATE, 2, 3, _SZIP, 5, 6, 32000}  # deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf
+_ABSENT = 10_000  # most chunks of a dataset that may be absent, besides as many as there are
 _EXPANSION = 1100
 """More than the ratio of the sizes after and before deflate can ever be."""
 
@@ -213,7 +214,12 @@ def _check_chunks(dataset: Any, source: str) -> None:
     """Raise InputError if a chunk of a dataset would take more memory than all its numbers may."""
     if dataset.chunks is None:
         return
-    name = one_line(dataset.name)
+    name = one_line(dataset.name or "a dataset")
+    if len(dataset.chunks) != len(dataset.shape):  # reading it would not end
+        raise InputError(f"{name} of {source} has other axes than its chunks: the file is damaged, save it again")
+    grid = math.prod(-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks, strict=True))
+    if grid > _ABSENT + 2 * dataset.id.get_num_chunks():  # HDF5 would go through all of them
+        raise InputError(f"{name} of {source} lacks most of its chunks: the file is damaged, save it again")
     size = check_size(dataset.chunks, dataset.dtype.itemsize, f"a chunk of {name} of {source}")
     plist = dataset.id.get_create_plist()
     filters = [plist.get_filter(n)[0] for n in range(plist.get_nfilters())]

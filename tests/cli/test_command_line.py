@@ -87,8 +87,10 @@ def test_a_flag_replaces_its_counterpart_in_a_file(tmp_path: Path) -> None:
 
 def test_data_with_their_own_targets_replace_those_of_a_table(tmp_path: Path) -> None:
     path = file(tmp_path, 'data = "a.csv"\ninputs = ["a"]\ntargets = ["b"]\nwindow = 40')
+    found = printed("--config", path, "--data", "addition")
+    assert not {"inputs", "targets"} & found.keys()
     found = printed("--config", path, "--data", tmp_path / "b.npz")
-    assert (found["window"], {"inputs", "targets"} & found.keys()) == (40, set())
+    assert (found["window"], found["inputs"], found["targets"]) == (40, ["a"], ["b"])
 
 
 @pytest.mark.parametrize(
@@ -255,7 +257,7 @@ def test_what_does_nothing_in_a_file_already_is_refused(tmp_path: Path) -> None:
     ("content", "flags", "why"),
     [
         ("periods = [1, 2]", "--arch rnn", "--arch is rnn"),
-        ('inputs = "1"', "--data a.npz", "a.npz is an array file"),
+        ("ahead = 1", "--data a.npz", "a.npz is an array file"),
         ("length = 50", "book.txt", "book.txt is a text"),
     ],
 )

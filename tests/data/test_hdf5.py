@@ -134,6 +134,12 @@ def test_a_large_shape_without_numbers_is_refused_before_it_is_read(tmp_path):
         load(written(tmp_path, content), "/u", "/y")
 
 
+def test_a_dataset_without_most_of_its_chunks_is_refused(tmp_path):
+    content = made(lambda file: file.create_dataset("u", (2**20, 1), "f8", chunks=(1, 1)))
+    with pytest.raises(InputError, match="lacks most of its chunks"):
+        load(written(tmp_path, content), "/u", "/y")
+
+
 def test_a_chunk_that_unpacks_to_more_than_it_should_is_refused(tmp_path, monkeypatch):
     import zlib
 
