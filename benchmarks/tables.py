@@ -63,6 +63,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "torch-products": page_speed.torch_products,
     "hf-and-first-order": page_methods.compared,
     "hf-and-first-order-machines": page_methods.machines,
+    "ptb-share": partial(page_methods.share, "ptb-mlstm-64"),
     "processor-time-tuning": page_hf_vs_sgd.tuning,
     "processor-time": page_hf_vs_sgd.problems,
     "processor-time-block-shift": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.BLOCK_SHIFT),

@@ -133,6 +133,7 @@ def test_the_updates_of_a_budget_follow_the_pace_of_the_second_half(tmp_path: Pa
     assert updates_until(tmp_path, 18.0) == 20
 
 
+@pytest.mark.slow
 def test_a_cosine_ends_with_its_budget_whatever_pace_was_measured(tmp_path: Path) -> None:
     options = {"data": "addition", "length": 30, "optimizer": "adam", "schedule": "cosine", "log_interval": 20}
     options |= {"validate_every": 100, "threads": 1, "backend": "numpy", "hidden": 2, "updates": 10**6}

@@ -69,6 +69,7 @@ def test_a_curriculum_doubles_the_length_up_to_that_of_the_cell() -> None:
     assert Cell("addition", 200, "hf", 0).lengths() == [200]
 
 
+@pytest.mark.slow
 def test_every_run_of_a_curriculum_starts_from_the_one_before_and_shares_its_seconds(tmp_path: Path) -> None:
     arguments = ["--task", "random-permutation", "--length", "100", "--method", "hf", "--seed", "0", "--curriculum"]
     arguments += ["--runs", str(tmp_path), "--out", str(tmp_path)]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import hfrnn
 import latex2mathml.converter
 from click.testing import CliRunner
 from docutils import nodes
-from sphinx.util.docutils import SphinxDirective
-
-import hfrnn
 from hfrnn.cli import main
+from sphinx.util.docutils import SphinxDirective
 
 project = "hfrnn"
 author = "the hfrnn authors"
@@ -24,7 +23,9 @@ myst_heading_anchors = 4  # so that links to headings are checked
 default_role = "code"  # what single backticks in a docstring are
 highlight_language = "none"
 smartquotes = False
-suppress_warnings = ["ref.python"]  # words such as theta, where a docstring has a type, are no links
+suppress_warnings = [
+    "ref.python"
+]  # words such as theta, where a docstring has a type, are no links
 
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
@@ -53,7 +54,9 @@ class Help(SphinxDirective):
         words = self.arguments[0].split()
         result = CliRunner(env={"COLUMNS": "80"}).invoke(main, words, prog_name="hfrnn")
         if result.exit_code:
-            raise self.error(f"hfrnn {' '.join(words)} ended with {result.exit_code}: {result.output}")
+            raise self.error(
+                f"hfrnn {' '.join(words)} ended with {result.exit_code}: {result.output}"
+            )
         return [nodes.literal_block(result.output, result.output, language="none")]
 
 
@@ -62,19 +65,25 @@ def math(block: bool) -> tuple[Any, None]:
 
     def visit(writer: Any, node: nodes.Element) -> None:
         source = node.astext().replace("{aligned}", "{align*}")
-        formula = latex2mathml.converter.convert(source, display="block" if block else "inline")
+        formula = latex2mathml.converter.convert(
+            source, display="block" if block else "inline"
+        )
         writer.body.append(f'<div class="math">{formula}</div>' if block else formula)
         raise nodes.SkipNode
 
     return visit, None
 
 
-def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def plain(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     """Outside backticks and doctests `|x|` and `lambda_` mean themselves."""
     for n, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             parts = re.split(r"(`[^`]*`)", line)
-            parts[::2] = [re.sub(r"\||(?<=\w)_(?!\w)", r"\\\g<0>", part) for part in parts[::2]]
+            parts[::2] = [
+                re.sub(r"\||(?<=\w)_(?!\w)", r"\\\g<0>", part) for part in parts[::2]
+            ]
             lines[n] = "".join(parts)
 
 
@@ -84,12 +93,16 @@ def signature(app: Any, what: str, name: str, *_: Any) -> tuple[str, None] | Non
 
 def diary(app: Any, docname: str, source: list[str]) -> None:
     """Offer the diaries, which are no pages of the site, as files."""
-    source[0] = re.sub(r"\]\((\.\./benchmarks/diary/[\w-]+\.md)(#[\w-]+)?\)", r"](path:\1)", source[0])
+    source[0] = re.sub(
+        r"\]\((\.\./benchmarks/diary/[\w-]+\.md)(#[\w-]+)?\)", r"](path:\1)", source[0]
+    )
 
 
 def setup(app: Any) -> None:
     app.add_directive("hfrnn-help", Help)
-    app.add_html_math_renderer("mathml", inline_renderers=math(False), block_renderers=math(True))
+    app.add_html_math_renderer(
+        "mathml", inline_renderers=math(False), block_renderers=math(True)
+    )
     app.connect("source-read", diary)
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-process-docstring", plain, priority=600)  # after napoleon

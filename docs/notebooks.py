@@ -13,9 +13,16 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 DOCS = Path(__file__).resolve().parent
-PAGES = ("tutorial.md", "getting-started.md", "gallery/influence.md", "gallery/sharpness.md")
+PAGES = (
+    "tutorial.md",
+    "getting-started.md",
+    "gallery/influence.md",
+    "gallery/sharpness.md",
+)
 """The pages that have a notebook, relative to docs/."""
-BLOCK = re.compile(r"((?:<!-- [^\n]* -->\n+)?)^```(python|sh)\n(.*?)^```\n", re.M | re.S)
+BLOCK = re.compile(
+    r"((?:<!-- [^\n]* -->\n+)?)^```(python|sh)\n(.*?)^```\n", re.M | re.S
+)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)")
 OF_ITSELF = re.compile(r"^This page is also a \[notebook\].*\n\n", re.M)
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -30,14 +37,26 @@ def notebook(page: str) -> str:
             continue
         between = text[end : None if block is None else block.start()].strip()
         if between:
-            moved = LINK.sub(lambda link: f"]({os.path.relpath(path.parent / link[1], DOCS / 'notebooks')}", between)
+            moved = LINK.sub(
+                lambda link: (
+                    f"]({os.path.relpath(path.parent / link[1], DOCS / 'notebooks')}"
+                ),
+                between,
+            )
             cells.append(new_markdown_cell(re.sub(r"<!-- .*? -->\n?", "", moved)))
         if block is not None:
-            cells.append(new_code_cell(("%%sh\n" if block[2] == "sh" else "") + block[3].rstrip()))
+            cells.append(
+                new_code_cell(
+                    ("%%sh\n" if block[2] == "sh" else "") + block[3].rstrip()
+                )
+            )
             end = block.end()
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
-    return str(nbformat.writes(new_notebook(cells=cells, metadata={"kernelspec": KERNEL}))) + "\n"
+    return (
+        str(nbformat.writes(new_notebook(cells=cells, metadata={"kernelspec": KERNEL})))
+        + "\n"
+    )
 
 
 def target(page: str) -> Path:

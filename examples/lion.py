@@ -31,13 +31,13 @@ class LionStep(FirstOrder):
     kind = "lion"
     vectors = ("momentum",)
 
-    def __init__(self, beta1: float, beta2: float, decay: float, threads: int = 1) -> None:
+    def __init__(self, beta1: float, beta2: float, decay: float, threads: int = 1):
         super().__init__(threads)
         self.beta1, self.beta2, self.decay = beta1, beta2, decay
 
     def advance(
-        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
-        work: tuple[Vector, Vector],
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float,
+        kept: Vectors, after: Vectors, work: tuple[Vector, Vector],
     ) -> None:  # fmt: skip
         before, m, (c, change) = kept["momentum"], after["momentum"], work
         scaled(before, self.beta1, c)
@@ -59,19 +59,21 @@ class Lion(hfrnn.FirstOrderOptimizer):
     options = (
         *hfrnn.FirstOrderOptimizer.options,
         hfrnn.Option(
-            "lion_beta1", float, 0.9, "Share of the momentum in the direction of a step.", least=0, below=1,
-            group="First-order optimizers",
+            "lion_beta1", float, 0.9,
+            "Share of the momentum in the direction of a step.",
+            least=0, below=1, group="First-order optimizers",
         ),
         hfrnn.Option(
-            "lion_beta2", float, 0.99, "Decay of the momentum per step.", least=0, below=1,
-            group="First-order optimizers",
+            "lion_beta2", float, 0.99, "Decay of the momentum per step.",
+            least=0, below=1, group="First-order optimizers",
         ),
     )  # fmt: skip
     defaults: ClassVar[dict[str, Any]] = {"learning_rate": 0.0005, "average": 0.995}
 
     @classmethod
     def step(cls, config: Any, net: hfrnn.Network, threads: int) -> LionStep:
-        return LionStep(config.lion_beta1, config.lion_beta2, config.weight_decay, threads)
+        beta1, beta2 = config.lion_beta1, config.lion_beta2
+        return LionStep(beta1, beta2, config.weight_decay, threads)
 
 
 class Bits(hfrnn.Callback):

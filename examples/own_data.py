@@ -31,8 +31,9 @@ class Trials(hfrnn.DataKind):
     suffixes = (".trials",)
     options = (
         hfrnn.Option(
-            "log_targets", int, 1, "Numbers at the end of a line of a log of trials that are targets.", least=1,
-            group="Data",
+            "log_targets", int, 1,
+            "Numbers at the end of a line of a log of trials that are targets.",
+            least=1, group="Data",
         ),
     )  # fmt: skip
 

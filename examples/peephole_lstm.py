@@ -55,7 +55,12 @@ class PeepholeLSTM(hfrnn.Kernel):
 
     output_bias = True
     transposed = ("W_h",)
-    options = (hfrnn.Option("peephole_scale", float, 0.1, "Standard deviation of initial peephole weights.", above=0),)
+    options = (
+        hfrnn.Option(
+            "peephole_scale", float, 0.1, "Standard deviation of initial peephole weights.",
+            above=0,
+        ),
+    )  # fmt: skip
 
     def __init__(self, hidden: int, peephole_scale: float = 0.1) -> None:
         self.hidden = self.width = hidden

@@ -144,7 +144,7 @@ def main() -> None:
     print(f"4  largest eigenvalues of G: {', '.join(f'{value:.3f}' for value in largest)}")
 
     held_out = batch_of(codes, torch.randint(len(codes) - T, (B,)))
-    print("5  Hessian-free updates with four times as many symbols; the curvature uses a quarter of them")
+    print("5  Hessian-free updates, four times the symbols; the curvature uses a quarter of them")
     more = [batch_of(codes, torch.randint(len(codes) - T, (4 * B,))) for _ in range(HF_UPDATES)]
     optimizer = hfrnn.HessianFree(hfrnn.Damping("structural", mu=0.1))
     print(f"   before: {loss(model, *held_out).item():.4f} nats on new characters, computed by PyTorch")

@@ -48,8 +48,6 @@ SCHEDULES = ("constant", "halve", "divide", "text8", "cosine")
 """Learning rate schedules."""
 INITIALIZERS = ("papers", "sutskever")
 """Initialization methods of the weights."""
-RECORDINGS = "several recordings go into one .npz file, padded to one length, with their lengths"
-"""What messages advise where several files were given."""
 MIDI_FILES = (".mid", ".midi")
 """Suffixes of files with music."""
 STEPS_PER_BEAT = 4

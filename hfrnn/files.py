@@ -65,7 +65,9 @@ def read_bytes(path: str | os.PathLike[str], most: int, *, links: bool = True) -
     """Return the content of a regular file; raises the errors of `open_to_read`, and OSError above `most` bytes."""
     with open_to_read(path, links=links) as file:
         size = os.fstat(file.fileno()).st_size
-        content = b"" if size > most else file.read(most + 1)  # a file that grows, or of /proc, says another size
+        content = b"" if size > most else file.read(size + 1)
+        if len(content) > size:  # a file that grows, or of /proc, says another size
+            content += file.read(most + 1 - len(content))
     if max(size, len(content)) > most:
         raise OSError(errno.EFBIG, f"it has {max(size, len(content)):,} bytes, and at most {most:,} are read")
     return content

@@ -18,6 +18,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def left_out_note(number: int, noun: str = "sequence") -> str:
+    """Return a note: `2 sequences without a scored step are left out`."""
+    return f"{counted(number, noun)} without a scored step {'is' if number == 1 else 'are'} left out"
+
+
 def memory_size(count: int) -> str:
     """Return a number of bytes in MiB, or in smaller units where it is small: `1,024.0 MiB`, `0.9 KiB`, `1 byte`."""
     if count < 2**9:

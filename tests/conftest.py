@@ -6,6 +6,7 @@ import hashlib
 import os
 import signal
 import sys
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -27,18 +28,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep a share of the slow and nightly tests, if HFRNN_SLOW_SHARE asks for it.
+    """Keep a share of the slow and nightly tests: with HFRNN_SLOW_SHARE=90,12/SEED one in 90 cases of large tables.
 
-    `90,12/COMMIT` keeps one in 90 of their cases of large tables, and one in 12 of the others. A large table is a
-    parametrised test with more than 20 cases. The word after the stroke chooses which tests are kept.
+    A large table is a parametrised test with more than 20 cases; one in 12 of the other tests is kept.
     """
     shares, _, seed = os.environ.get("HFRNN_SLOW_SHARE", "").partition("/")
     if not shares:
         return
     of_tables, of_others = map(int, shares.split(","))
-    sizes: dict[str, int] = {}
-    for item in items:
-        sizes[item.nodeid.partition("[")[0]] = sizes.get(item.nodeid.partition("[")[0], 0) + 1
+    sizes = Counter(item.nodeid.partition("[")[0] for item in items)
 
     def left_out(item: pytest.Item) -> bool:
         if item.get_closest_marker("slow") is None and item.get_closest_marker("nightly") is None:

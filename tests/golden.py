@@ -4,13 +4,10 @@
     python tests/golden.py v1 v2 --only '*-lstm-*'  compare two commits in some cases
     python tests/golden.py HEAD --working-tree      compare HEAD with the files of this folder, committed or not
 
-No result is stored: both commits run now, on this machine, with the same interpreter and libraries. Each commit is
-unpacked into a temporary folder of its own, and one process for each commit runs all cases. They use nothing but the
-command line and `hfrnn.train`, so a commit that moves modules can be compared with the one before.
-
-A case compares every array of last.safetensors and best.safetensors, the lines of metrics.jsonl, the data of the page
-that `hfrnn report` makes of the run, and the output of `hfrnn gradcheck`. Times, versions and the run folder are left
-out. The exit status is 1 if a case differs or fails.
+Both commits run now, each in a temporary folder and one process. They use nothing but the command line and
+`hfrnn.train`, so a commit that moves modules can be compared with the one before. A case compares every array of
+last.safetensors and best.safetensors, the lines of metrics.jsonl, the data of the page that `hfrnn report` makes of the
+run, and the output of `hfrnn gradcheck`, all without times, versions and folders. The exit status is 1 if one differs.
 """
 
 from __future__ import annotations
@@ -38,13 +35,14 @@ from golden_cases import CALLS, Case, cases, write_data
 PROJECT = Path(__file__).resolve().parent.parent
 DIFFERENT = 1  # exit status
 CHECKPOINTS = ("last.safetensors", "best.safetensors")
-FACTS = ("folder", "time", "machine", "hfrnn", "versions")
+FACTS = ("folder", "time", "machine", "hfrnn", "versions", "best at")
 """Rows of the report's summary that may differ: times, paths and versions."""
+FAILURE = "failure.txt"
 LONGEST = 200  # characters of a value in a message
 
 
 def drive(source: Path, folder: Path, names: list[str]) -> int:
-    """Run cases with the commit whose files are in `source`; print a line of JSON after each one."""
+    """Run cases with the commit whose files are in `source`, each in a folder that keeps the output and a failure."""
     import hfrnn
 
     if not Path(hfrnn.__file__).resolve().is_relative_to(source.resolve()):
@@ -54,16 +52,14 @@ def drive(source: Path, folder: Path, names: list[str]) -> int:
         place = folder / name
         place.mkdir()
         os.chdir(place)
-        begin, failure = time.perf_counter(), None
         for command in chosen[name].commands:
             output = io.StringIO()
             with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
                 failure = call(command, folder.parent / "data")
             (place / "output.txt").open("a").write(output.getvalue())
             if failure is not None:
-                failure = f"hfrnn {command}: {failure} {output.getvalue().strip()[-LONGEST:]}"
+                (place / FAILURE).write_text(f"hfrnn {command}: {failure} {output.getvalue().strip()[-LONGEST:]}")
                 break
-        print(json.dumps({"failure": failure, "seconds": time.perf_counter() - begin}), flush=True)
     return 0
 
 
@@ -82,30 +78,13 @@ def call(command: str, data: Path) -> str | None:
     return None
 
 
-class Side(NamedTuple):
-    """One of the two commits: its process, and the folder with its cases."""
-
-    process: subprocess.Popen[str]
-    folder: Path
-
-    def result(self) -> tuple[str | None, float]:
-        """Wait for the end of a case; return why it failed, and its seconds."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            return f"the process has ended with status {self.process.wait()}", 0.0
-        found = json.loads(line)
-        return found["failure"], found["seconds"]
-
-
-def start(name: str, folder: Path, commit: str | None, names: list[str]) -> Side:
-    """Unpack a commit, None for the working tree, and start its process."""
-    source, runs = folder / f"{name}-source", folder / name
+def start(folder: Path, commit: str | None, names: list[str]) -> subprocess.Popen[bytes]:
+    """Unpack a commit, None for the working tree, next to a new folder for its cases, and start its process."""
+    source = folder.with_name(f"{folder.name}-source")
     source.mkdir()
-    runs.mkdir()
+    folder.mkdir()
     if commit is None:
-        listed = git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-        for file in listed:
+        for file in git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"):
             if (PROJECT / file).is_file():
                 (source / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(PROJECT / file, source / file)
@@ -113,14 +92,11 @@ def start(name: str, folder: Path, commit: str | None, names: list[str]) -> Side
         archive = subprocess.run(["git", "archive", commit], cwd=PROJECT, capture_output=True, check=True)
         subprocess.run(["tar", "-x", "-C", str(source)], input=archive.stdout, check=True)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(source), str(source / "src")])}
-    environment |= {"NUMBA_CACHE_DIR": str(folder / f"{name}-numba"), "HFRNN_OFFLINE": "1"}
-    command = [sys.executable, __file__, "--drive", str(source), str(runs), *names]
-    return Side(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True), runs)
+    environment |= {"NUMBA_CACHE_DIR": str(folder.with_name(f"{folder.name}-numba")), "HFRNN_OFFLINE": "1"}
+    return subprocess.Popen([sys.executable, __file__, "--drive", source, folder, *names], env=environment)
 
 
 class Found(NamedTuple):
-    """What a case has written, by name."""
-
     arrays: dict[str, Any]
     values: dict[str, Any]
 
@@ -144,42 +120,29 @@ def read(folder: Path, prints: bool) -> Found:
 
 
 def untimed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record without its times."""
     return {name: value for name, value in record.items() if not name.startswith("seconds")}
 
 
 def report_data(page: str) -> dict[str, Any]:
-    """Return the data of a report without times, paths, versions and the order of its options."""
+    """Return the data of a report without times, paths, versions and options, which come and go."""
     match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     found: dict[str, Any] = json.loads(match[1]) if match else {"damaged": "the page has no data"}
-    found.pop("version", None)
-    found.pop("options", None)  # the rows of a table; every run has the values
+    for name in ("version", "options"):
+        found.pop(name, None)
     for run in found.get("runs", []):
-        run.pop("given", None)
+        for name in ("given", "options"):
+            run.pop(name, None)
         run["columns"] = untimed(run["columns"])
-        options = run.get("options", {})
-        run["options"] = {name: Option(value) for name, value in options.items() if value not in (None, "-")}
-        examples = run.get("examples") or {}
-        for sequence in (examples, *examples.get("sequences", [])):
-            sequence.pop("shares", None)  # the report had principal components once
-            sequence.pop("components", None)
         run["facts"] = {name: value for name, value in run["facts"].items() if name not in FACTS}
-        if "best at" in run["facts"]:
-            run["facts"]["best at"] = re.sub(r", [\d:]+$", "", run["facts"]["best at"])
     return found
 
 
-class Option(str):
-    """The value of an option of a run. Options come and go, and only those that both commits have are compared."""
-
-
 def differences(before: Any, after: Any, place: str) -> Iterator[str]:
-    """Yield where two values of JSON differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in dict.fromkeys([*before, *after]):
             if key in before and key in after:
                 yield from differences(before[key], after[key], f"{place} {key}")
-            elif not isinstance(before.get(key, after.get(key)), Option):
+            else:
                 yield f"{place} {key} only {'before' if key in before else 'after'}"
     elif isinstance(before, list) and isinstance(after, list):
         if len(before) != len(after):
@@ -191,7 +154,6 @@ def differences(before: Any, after: Any, place: str) -> Iterator[str]:
 
 
 def array_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which arrays differ in type, shape or any bit."""
     for name in dict.fromkeys([*before, *after]):
         if name not in before or name not in after:
             yield f"{name} only {'before' if name in before else 'after'}"
@@ -208,30 +170,28 @@ def array_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> It
             yield f"{name} differs in {len(places)} of {a.size} numbers: {first}"
 
 
-def compare(case: Case, sides: tuple[Side, Side]) -> list[str]:
-    """Wait until both commits have run a case, print a line about it, and return what differs."""
-    (before, seconds), (after, _) = (side.result() for side in sides)
-    problems = [f"failed {when}: {why}" for when, why in (("before", before), ("after", after)) if why is not None]
-    arrays = "-"
+def compare(case: Case, folders: tuple[Path, Path]) -> list[str]:
+    """Print a line about a case that both commits have run, and return what differs."""
+    problems, arrays = [], "-"
+    for folder in folders:
+        if not (folder / case.name).is_dir():
+            problems.append(f"the process {folder.name} has ended before")
+        elif (failure := folder / case.name / FAILURE).exists():
+            problems.append(f"failed {folder.name}: {failure.read_text()}")
     if not problems:
-        old, new = (read(side.folder / case.name, case.prints) for side in sides)
+        old, new = (read(folder / case.name, case.prints) for folder in folders)
         problems = [*array_differences(old.arrays, new.arrays)]
         for name in dict.fromkeys([*old.values, *new.values]):
             problems += differences(old.values.get(name), new.values.get(name), name)
         arrays = str(len(old.arrays))
         if not old.arrays and not old.values:
             problems.append("nothing was written")
-    verdict = "DIFFERS" if problems else "equal"
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    print(
-        f"{verdict:8} {seconds:5.1f} s {arrays:>3} arrays  {case.name}" + "".join(f": {p}{more}" for p in problems[:1])
-    )
-    sys.stdout.flush()
+    first = f": {problems[0]} ({len(problems)} in all)" if problems else ""
+    print(f"{'DIFFERS' if problems else 'equal':8} {arrays:>3} arrays  {case.name}{first}", flush=True)
     return problems
 
 
 def git(*words: str) -> str:
-    """Return the output of git; end the program if git fails."""
     ended = subprocess.run(["git", *words], cwd=PROJECT, capture_output=True, text=True)
     if ended.returncode:
         raise SystemExit(ended.stderr.strip())
@@ -244,32 +204,29 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("after", metavar="AFTER", nargs="?", default="HEAD", help="commit (default: %(default)s)")
     parser.add_argument("--working-tree", action="store_true", help="take the files of this folder as AFTER")
     parser.add_argument("--only", default="*", metavar="GLOB", help="run only cases that match, e.g. '*-lstm-*'")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="new folder to keep data, sources and runs in")
     parser.add_argument("--list", action="store_true", help="print the cases and run nothing")
     options = parser.parse_args(arguments)
     if options.before is None and not options.list:
         parser.error("BEFORE is missing: give a commit")
-    if options.keep is not None and options.keep.exists():
-        parser.error(f"--keep is {options.keep}, which exists: give a new folder")
     return options
 
 
 def run_both(commits: tuple[str, str | None], chosen: list[Case], folder: Path) -> int:
     """Run the cases with both commits at once, print the results, and return how many cases differ."""
     write_data(folder / "data")
-    names, sides = [case.name for case in chosen], []
+    folders, processes = (folder / "before", folder / "after"), []
     try:
-        for name, commit in zip(("before", "after"), commits, strict=True):
-            sides.append(start(name, folder, commit, names))
-        return sum(bool(compare(case, (sides[0], sides[1]))) for case in chosen)
+        for place, commit in zip(folders, commits, strict=True):
+            processes.append(start(place, commit, [case.name for case in chosen]))
+        for process in processes:
+            process.wait()
     finally:
-        for side in sides:
-            side.process.kill()
-            side.process.wait()
+        for process in processes:
+            process.kill()
+    return sum(bool(compare(case, folders)) for case in chosen)
 
 
 def main(arguments: list[str]) -> int:
-    """Compare two commits, or list the cases; return the exit status."""
     if arguments[:1] == ["--drive"]:
         return drive(Path(arguments[1]), Path(arguments[2]), arguments[3:])
     options, begin = parse(arguments), time.perf_counter()
@@ -283,13 +240,8 @@ def main(arguments: list[str]) -> int:
         print(f"{when:8}", "the working tree" if commit is None else git("log", "-1", "--format=%h %s", commit))
     if options.after == "HEAD" and not options.working_tree and git("status", "--porcelain"):
         print("changes that are not committed are left out: --working-tree compares them")
-    with contextlib.ExitStack() as stack:
-        if options.keep is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hfrnn-golden-")))
-        else:
-            folder = options.keep.resolve()
-            folder.mkdir(parents=True)
-        different = run_both(commits, chosen, folder)
+    with tempfile.TemporaryDirectory(prefix="hfrnn-golden-") as folder:
+        different = run_both(commits, chosen, Path(folder))
     print(f"{time.perf_counter() - begin:.0f} s, {len(chosen)} cases, {different} differ")
     return DIFFERENT if different else 0
 

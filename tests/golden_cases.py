@@ -12,28 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from support.midi_files import write_tunes
 
 OPTIMIZERS = ("hf", "sgd", "adam", "soap", "muon")
 ARCHITECTURES = ("rnn", "lstm", "mlstm", "gru")
 BACKENDS = ("numpy", "numba")
 TEXT = "DATA/text.txt --sequence-length 10"
 TABLE = "--data DATA/table.csv --inputs force --targets position"
-SOURCES = {
-    "text": TEXT,
-    "arrays": "--data DATA/arrays.npz",
-    "table": f"{TABLE} --window 20 --burn-in 3",
-    "music": "--data DATA/tunes",
-    "addition": "--data addition --length 22 --sequences 50",
-}
-"""Data of the grid; DATA stands for the folder of the data."""
 DEFAULTS = {
-    "text": "DATA/text.txt",
-    "arrays": "--data DATA/arrays.npz",
-    "table": TABLE,
-    "music": "--data DATA/tunes",
+    "text": "DATA/text.txt", "arrays": "--data DATA/arrays.npz", "table": TABLE, "music": "--data DATA/tunes",
     "addition": "--data addition",
-}
-"""The same data with the defaults that they get."""
+}  # fmt: skip
+"""Data with the defaults that they get; DATA stands for the folder of the data."""
+SOURCES = DEFAULTS | {
+    "text": TEXT, "table": f"{TABLE} --window 20 --burn-in 3", "addition": "--data addition --length 22 --sequences 50",
+}  # fmt: skip
+"""The data of the grid."""
 SMALL = "--hidden 6 --updates 3"
 RNN = "--arch rnn --backend numpy"
 SINGLE = {
@@ -42,46 +36,23 @@ SINGLE = {
         f"damping-{kind}": f"{TEXT} {SMALL} {RNN} --damping {kind} --updates 4"
         for kind in ("structural", "tikhonov", "structural+tikhonov", "line-search", "none")
     },
-    "damping-tikhonov-arrays": f"--data DATA/arrays.npz {SMALL} {RNN} --damping tikhonov",
-    "damping-line-search-published": f"{TEXT} {SMALL} {RNN} --damping line-search --preset published",
     "published-text": f"{TEXT} {SMALL} --arch mlstm --preset published",
     "published-arrays": f"--data DATA/arrays.npz {SMALL} --arch lstm --preset published --damping structural+tikhonov",
-    "published-addition": f"--data addition --length 22 --sequences 50 {SMALL} --preset published",
     "density-hf": f"{TEXT} {SMALL} {RNN} --density 0.5",
-    "density-adam": f"--data DATA/arrays.npz {SMALL} --arch gru --optimizer adam --density 0.5",
     "noise-hf": f"--data DATA/arrays.npz {SMALL} {RNN} --state-noise 0.1",
-    "noise-sgd": f"{TEXT} {SMALL} --arch lstm --optimizer sgd --state-noise 0.1 --seed 3",
     "stack-hf": f"{TEXT} --hidden 6,5 --updates 3 --arch lstm",
-    "stack-soap": f"{SOURCES['table']} --hidden 6,5 --updates 3 --arch gru --optimizer soap",
     "words-classes-hf": f"{TEXT} {SMALL} --level word --classes 4 --arch mlstm",
-    "words-classes-adam": f"{TEXT} {SMALL} --level word --classes 4 --arch lstm --optimizer adam --threads 2",
     "bytes-muon": f"{TEXT} {SMALL} --level byte --arch gru --optimizer muon",
-    "files-of-parts": f"{TEXT} {SMALL} {RNN} --valid DATA/valid.txt --test DATA/test.txt",
     "fractions": f"{TEXT} {SMALL} {RNN} --fractions 0.7,0.2,0.1 --seed 5",
-    "without-validation": f"{TEXT} {SMALL} {RNN} --fractions 1,0,0",
-    "npy-files": f"--data DATA/x.npy --targets DATA/y.npy --fractions 0.4,0.6,0 {SMALL} --arch lstm",
     "masked-arrays": f"--data DATA/masked.npz {SMALL} {RNN}",
-    "class-arrays": f"--data DATA/classes.npz {SMALL} --arch gru --threads 1",
-    "binary-arrays": f"--data DATA/binary.npz {SMALL} --arch mlstm --optimizer adam",
-    "next-row": f"--data DATA/table.csv --inputs 1,2 --targets 2 --window 30 {SMALL} {RNN}",
     "sine": f"--data sine --length 20 --sequences 30 {SMALL}",
-    "temporal-order-sgd": f"--data temporal-order --length 20 --sequences 40 {SMALL} --arch lstm --optimizer sgd",
     "long-hf-text": f"{TEXT} --hidden 6 --updates 45 --arch mlstm",
-    "long-hf-arrays": "--data DATA/arrays.npz --hidden 6 --updates 25 --arch rnn",
-    "long-hf-large": "DATA/large.txt --hidden 5 --updates 30 --arch rnn",
-    "long-hf-task": "--data addition --length 22 --sequences 50 --hidden 5 --updates 150 --backend numpy",
     "long-hf-published": "--data addition --length 22 --sequences 50 --hidden 6 --updates 12 --preset published",
     "long-sgd": f"{TEXT} --hidden 6 --updates 150 --arch lstm --optimizer sgd",
-    "long-soap": "--data DATA/arrays.npz --hidden 6 --updates 120 --arch gru --optimizer soap",
     "default-sine": "--data sine --hidden 6 --updates 2",
-    "default-corpus": "--hidden 6 --updates 2",
     "default-words": "DATA/text.txt --level word --hidden 6 --updates 2",
-    "default-corpus-words": "--data python-manual --level word --hidden 6 --updates 2",
     "default-large": "DATA/large.txt --hidden 5 --updates 2",
-    "default-large-adam": "DATA/large.txt --hidden 5 --updates 2 --optimizer adam",
     "default-large-words": "DATA/large-words.txt --level word --hidden 5 --updates 2",
-    "published-large": "DATA/large.txt --hidden 5 --updates 2 --preset published --arch rnn",
-    "damping-tikhonov-large": "DATA/large.txt --hidden 5 --updates 2 --damping tikhonov --arch rnn",
 }
 RESUMED = {
     "hf": f"{TEXT} --arch mlstm --backend numba",
@@ -95,16 +66,7 @@ RESUMED = {
 
 @dataclass(frozen=True)
 class Case:
-    """Commands of hfrnn that run one after the other in a folder of their own.
-
-    Attributes
-    ----------
-    name : str
-    commands : tuple of str
-        Arguments of hfrnn, or the name of a function of `CALLS`.
-    prints : bool
-        Whether the output of the commands is compared too.
-    """
+    """Arguments of hfrnn, or names of functions of `CALLS`, that run in a folder of their own; is output compared?"""
 
     name: str
     commands: tuple[str, ...]
@@ -141,18 +103,15 @@ def cases() -> list[Case]:
 
 
 def train_command(words: str) -> str:
-    """Return the arguments of hfrnn that train into the folder `run`."""
     return f"train {words}" if "--resume" in words else f"train {words} --out run"
 
 
 def sequences(rng: np.random.Generator, count: int = 40) -> dict[str, Any]:
-    """Return arrays of sequences with real targets."""
     x = rng.standard_normal((count, 12, 2))
     return {"x": x, "y": np.tanh(x.cumsum(axis=1)) @ rng.standard_normal((2, 1))}
 
 
 def words(seed: int, characters: int, vocabulary: str) -> str:
-    """Return a text of random words in sentences."""
     draw, parts, length = random.Random(seed), [], 0
     choices = vocabulary.split()
     while length < characters:
@@ -162,58 +121,33 @@ def words(seed: int, characters: int, vocabulary: str) -> str:
 
 
 def write_data(folder: Path) -> None:
-    """Write the texts, arrays, table and music of all cases."""
     folder.mkdir()
     vocabulary = "the quick brown fox café runs over lazy dogs and back again"
-    texts = {"text": (0, 6000), "valid": (1, 800), "test": (2, 800), "large": (3, 1_050_000)}
-    for name, (seed, characters) in texts.items():
+    for name, seed, characters in (("text", 0, 6000), ("large", 3, 1_050_000)):
         (folder / f"{name}.txt").write_text(words(seed, characters, vocabulary), "utf-8")
     (folder / "large-words.txt").write_text(
         words(4, 5_100_000, "recurrent networks sequence gradient curvature"), "utf-8"
     )
     rng = np.random.default_rng(0)
     arrays = sequences(rng)
-    x, y = arrays["x"], arrays["y"]
+    x = arrays["x"]
     lengths = rng.integers(5, 13, len(x))
     np.savez(folder / "arrays.npz", **arrays)
     np.savez(folder / "masked.npz", **arrays, lengths=lengths, mask=1.0 * (rng.random(x.shape[:2]) < 0.8))
-    np.savez(folder / "classes.npz", x=x, y=(x.cumsum(axis=1) > 0).sum(axis=2))
-    np.savez(folder / "binary.npz", x=x, y=1.0 * (y > 0))
-    np.save(folder / "x.npy", x)
-    np.save(folder / "y.npy", y)
     force = np.repeat(rng.uniform(-1, 1, 240), 10)
     position = np.convolve(force, 0.8 ** np.arange(30))[: len(force)]
     rows = [f"{a!r},{b!r}" for a, b in zip(force.tolist(), position.tolist(), strict=True)]
     (folder / "table.csv").write_text("\n".join(["force,position", *rows]) + "\n")
-    write_music(folder / "tunes", random.Random(0))
-
-
-def write_music(folder: Path, draw: random.Random) -> None:
-    """Write MIDI files of chords."""
-    from mido import Message, MidiFile, MidiTrack
-
-    folder.mkdir()
-    for number in range(10):
-        track = MidiTrack()
-        for _ in range(12):
-            chord = draw.sample(range(48, 72), 3)
-            track += [Message("note_on", note=note, velocity=64, time=0) for note in chord]
-            ticks = [draw.choice((240, 480)), 0, 0]
-            track += [Message("note_off", note=note, time=t) for note, t in zip(chord, ticks, strict=True)]
-        music = MidiFile()
-        music.tracks.append(track)
-        music.save(folder / f"{number:02}.mid")
+    write_tunes(folder / "tunes", 10)
 
 
 def train_arrays() -> None:
-    """Train on arrays in memory."""
     import hfrnn
 
     hfrnn.train(data=sequences(np.random.default_rng(1)), arch="lstm", hidden=6, updates=3, out="run")
 
 
 def train_batches() -> None:
-    """Train on new sequences of a function, and resume."""
     import hfrnn
 
     valid = sequences(np.random.default_rng(2), 10)

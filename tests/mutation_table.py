@@ -45,7 +45,7 @@ ENGINE = (
     "tests/engine/test_objective.py",
 )
 
-CUDA = tuple(f"tests/kernels/test_cuda.py -m '' -k '{names}'" for names in ("odd_sizes", "float64 and all-3"))
+CUDA = tuple(f"tests/kernels/test_cuda.py -m '' -k '{names}'" for names in ("odd_sizes", "float64"))
 
 TARGETS = (
     Target("hfrnn/kernels/cuda/*.cu", CUDA, True),
@@ -53,7 +53,7 @@ TARGETS = (
     Target("hfrnn/kernels/cuda/*.py", CUDA, True),
     Target("hfrnn/kernels/numba/passes.py", ("tests/optim/test_compiled_steps.py",)),
     Target("hfrnn/kernels/numba/groups.py", ("tests/engine/test_compiled_class_softmax.py",)),
-    Target("hfrnn/kernels/numba/*.py", ("tests/kernels/test_numba.py -m '' -k 'float64 and all-3'",), True),
+    Target("hfrnn/kernels/numba/*.py", ("tests/kernels/test_numba.py -m '' -k float64",), True),
     Target("hfrnn/kernels/cells.py", (f"{KERNEL_TESTS} -k lstm]", f"{ORACLE} -k '[lstm or [mlstm'"), True),
     Target("hfrnn/kernels/clockwork.py", (f"{KERNEL_TESTS} -k [clockwork", "tests/kernels/test_clockwork.py"), True),
     Target("hfrnn/kernels/pointwise.py", ("tests/kernels/test_leaky.py", KERNEL_TESTS), True),
@@ -72,17 +72,17 @@ TARGETS = (
     Target("hfrnn/optim/lanczos.py", ("tests/optim/test_lanczos.py", "tests/analysis/test_spectrum.py")),
     Target(
         "hfrnn/optim/first_order.py",
-        ("tests/optim/test_sgd.py tests/optim/test_adam.py tests/optim/test_clipping.py", "tests/optim"),
+        ("tests/optim/test_first_order_formulas.py tests/optim/test_clipping.py", "tests/optim"),
     ),
     Target("hfrnn/optim/cg.py", ("tests/optim/test_cg*.py", "tests/optim")),
     *(
-        Target(f"hfrnn/optim/{name}.py", (f"tests/optim/test_{name}.py", "tests/optim/test_matrix_steps.py"))
+        Target(f"hfrnn/optim/{name}.py", (f"tests/optim/test_{name}.py", "tests/optim/test_first_order.py"))
         for name in ("soap", "muon")
     ),
     Target("hfrnn/optim/schedules.py", ("tests/optim/test_schedules.py",)),
     Target(
         "hfrnn/optim/blocks.py",
-        ("tests/optim/test_kronecker.py", "tests/optim/test_soap.py", "tests/optim/test_matrix_steps.py"),
+        ("tests/optim/test_kronecker.py", "tests/optim/test_soap.py", "tests/optim/test_first_order.py"),
     ),
     Target(
         "hfrnn/training/methods/method.py",

@@ -18,8 +18,6 @@ CUDA = 2
 
 
 class DeviceTensor:
-    """A tensor on the device, with the memory of a device array."""
-
     def __init__(self, memory: FakeArray) -> None:
         self.memory, self.shape, self.ndim, self.dtype = memory, memory.shape, memory.ndim, f"torch.{memory.dtype}"
 
@@ -37,7 +35,6 @@ class HostTensor(DeviceTensor):
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The library of the tensors."""
     module: Any = ModuleType("fake_torch")
     module.from_dlpack = DeviceTensor
     monkeypatch.setitem(sys.modules, "fake_torch", module)
@@ -79,6 +76,5 @@ def test_a_tensor_on_the_other_device_is_refused(library: Any) -> None:
     with pytest.raises(hfrnn.InputError, match=r"^v is a tensor in the memory of the host, and the backend of the net"):
         G.to_torch() @ HostTensor(theta)
     host, on_host = from_torch(p)
-    G = hfrnn.Objective(host, batch).gauss_newton(on_host)
     with pytest.raises(hfrnn.InputError, match=r"^v is a tensor on a GPU, and .* is 'numpy': move the tensor with its"):
-        G.to_torch() @ DeviceTensor(theta)
+        hfrnn.Objective(host, batch).gauss_newton(on_host).to_torch() @ DeviceTensor(theta)

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.torch_models import inner
-from support.torch_products import flat, gauss_newton_product, make_model, random_case, time_first, torch_module
+from support.torch_products import KINDS, flat, gauss_newton_product, make_model, random_case, time_first, torch_module
 
 import hfrnn
 from hfrnn.interop import TorchLayout, from_torch, gradient_to_torch, to_torch
@@ -28,7 +27,7 @@ def case(torch: Any, kind: str = "LSTM", dtype: str = "float64") -> tuple[Any, h
 # ---------------------------------------------------------------------- PyTorch's order
 
 
-@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_order_is_that_of_parameters_to_vector(torch: Any, kind: str) -> None:
     model, objective, theta = case(torch, kind)
     layout = TorchLayout(objective.net, model)
@@ -69,39 +68,16 @@ def test_a_vector_comes_and_goes_as_tensor_matrix_or_dict(torch: Any) -> None:
     np.testing.assert_array_equal(out, G @ V[:, 0])
 
 
-def test_a_list_or_tuple_has_the_order_of_the_parameters(torch: Any) -> None:
-    model, objective, theta = case(torch)
-    layout = TorchLayout(objective.net, model)
-    G = objective.gauss_newton(theta).to_torch(layout)
-    parts = [torch.randn_like(p) for p in model.parameters()]
-    expected = G @ dict(zip(layout.names, parts, strict=True))
-    for given in (parts, tuple(parts)):
-        found = G @ given
-        assert type(found) is type(given)
-        for one, other in zip(found, expected.values(), strict=True):
-            torch.testing.assert_close(one, other, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("mapped", [True, False])
-def test_scipy_takes_the_operator(torch: Any, mapped: bool) -> None:
+def test_scipy_takes_the_operator(torch: Any) -> None:
     from scipy.sparse.linalg import aslinearoperator, cg, eigsh
 
     model, objective, theta = case(torch)
-    layout = TorchLayout(objective.net, model) if mapped else None
-    G = objective.gauss_newton(theta, tikhonov=0.1).to_torch(layout)
+    G = objective.gauss_newton(theta, tikhonov=0.1).to_torch(TorchLayout(objective.net, model))
     dense = aslinearoperator(G) @ np.eye(G.shape[0])
     np.testing.assert_allclose(dense, (G @ torch.eye(G.shape[0], dtype=torch.float64)).numpy(), rtol=0, atol=1e-15)
     np.testing.assert_allclose(eigsh(G, k=2, return_eigenvectors=False).max(), np.linalg.eigvalsh(dense).max())
     b = np.random.default_rng(0).standard_normal(G.shape[0])
     np.testing.assert_allclose(cg(G, b, rtol=1e-12)[0], np.linalg.solve(dense, b), rtol=1e-8)
-
-
-def test_damping_has_the_size_of_the_layout(torch: Any) -> None:
-    model, objective, theta = case(torch)
-    layout, eye = TorchLayout(objective.net, model), torch.eye(TorchLayout(objective.net, model).size).double()
-    plain = objective.gauss_newton(theta).to_torch(layout) @ eye
-    damped = objective.gauss_newton(theta, tikhonov=0.5).to_torch(layout) @ eye
-    np.testing.assert_allclose(damped, plain + 0.5 * eye, rtol=0, atol=1e-14)
 
 
 def test_a_layout_may_leave_out_frozen_parameters(torch: Any) -> None:
@@ -117,25 +93,14 @@ def test_a_layout_may_leave_out_frozen_parameters(torch: Any) -> None:
         kept = np.repeat([name not in frozen for name in whole.names], sizes)
         G = objective.gauss_newton(theta, tikhonov=0.1).to_torch(layout)
         np.testing.assert_allclose(G @ np.eye(layout.size), full[np.ix_(kept, kept)], rtol=0, atol=1e-15)
-        v, g = (
-            np.random.default_rng(0).standard_normal(layout.size),
-            np.random.default_rng(1).standard_normal(theta.size),
-        )
+        rng = np.random.default_rng(0)
+        v, g = rng.standard_normal(layout.size), rng.standard_normal(theta.size)
         assert layout.gradient(g) @ v == pytest.approx(g @ layout.direction(v), rel=1e-13)
     model.requires_grad_(False)
     with pytest.raises(hfrnn.InputError, match=r"^trainable needs the model: a state dict does not tell"):
         TorchLayout(objective.net, model.state_dict(), embedding="words", trainable=True)
     with pytest.raises(hfrnn.InputError, match=r"^no parameter of the model requires a gradient"):
         TorchLayout(objective.net, model, trainable=True)
-
-
-def test_the_layout_works_on_arrays_too(torch: Any) -> None:
-    model, objective, theta = case(torch)
-    state = {name: value.numpy() for name, value in model.state_dict().items()}
-    layout = TorchLayout(objective.net, state, embedding="words")
-    np.testing.assert_array_equal(layout.direction(state), theta)
-    split = layout.split(layout.parameters(theta))
-    assert inner(split, split) == pytest.approx(theta @ theta, rel=1e-13)
 
 
 # ---------------------------------------------------------------------- tensors without copies
@@ -152,28 +117,19 @@ def test_an_operator_reads_and_writes_the_memory_of_tensors(torch: Any, monkeypa
     expected = G @ v.numpy()
     seen.clear()
     result = G.to_torch() @ v
-    G.to_torch().apply(v, out)
+    G.to_torch().apply(torch.nn.Parameter(v), out)  # one that requires a gradient
     assert [given.ctypes.data for given, _ in seen] == [v.data_ptr()] * 2
     assert [written.ctypes.data for _, written in seen] == [result.data_ptr(), out.data_ptr()]
     np.testing.assert_array_equal(result, expected)
     np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("make", ["gauss_newton", "hessian"])
-def test_tensors_that_require_a_gradient_are_taken(torch: Any, make: str) -> None:
-    _, objective, theta = case(torch)
-    A = getattr(objective, make)(theta)
-    v = torch.nn.Parameter(torch.randn(theta.size, dtype=torch.float64))
-    np.testing.assert_array_equal(A.to_torch() @ v, A @ v.detach().numpy())
-
-
-@pytest.mark.parametrize("argument", ["inputs", "targets", "weights", "lengths"])
-def test_a_batch_reads_tensors_where_they_are(torch: Any, argument: str) -> None:
+def test_a_batch_reads_tensors_where_they_are(torch: Any) -> None:
     shapes = {"inputs": (3, 2), "targets": (3, 2), "weights": (3, 2), "lengths": (2,)}
     given = {name: torch.ones(shape, dtype=torch.int64) for name, shape in shapes.items()}
     batch = hfrnn.Batch(**given)
-    assert getattr(batch, argument).ctypes.data == given[argument].data_ptr()
-    assert isinstance(getattr(batch, argument), np.ndarray)
+    for name, tensor in given.items():
+        assert getattr(batch, name).ctypes.data == tensor.data_ptr(), name
 
 
 def test_a_batch_takes_a_state_of_tensors_and_transposed_tensors(torch: Any) -> None:
@@ -207,21 +163,13 @@ def test_vectors_that_do_not_fit_an_operator_are_refused(torch: Any) -> None:
         (lambda: plain.apply(v.numpy(), v), r"^v is an array of shape .*: give a tensor, or use the operator without"),
         (lambda: plain @ [v], r"^v is a list, and the operator has no names: use to_torch\(layout\)"),
         (lambda: mapped @ [0.5, 1], r"^v has 2 tensors, and the model has 11 parameters: give one for"),
-        (lambda: mapped @ ([0.5] * 11), r"^v is a list of 0\.5: give a list of tensors, or one tensor or array"),
-        (lambda: plain @ v[1:], r"^v has shape"),
         (lambda: plain @ v.long(), r"^v has shape .* type int64: give an array .* of floating-point"),
-        (lambda: plain @ names, r"^v is a dict, and the operator has no names: use to_torch\(layout\)"),
-        (lambda: mapped @ v, r"^v has shape"),
-        (lambda: mapped @ {}, r"^v is a dict of None: give a dict of tensors, or one tensor"),
         (lambda: mapped @ {**names, "more": v}, r"^v and the model differ in more: give a tensor for each"),
         (lambda: mapped @ odd, r"^top\.1\.bias has the shape \(4,\): the model's has \(3,\)"),
         (lambda: plain.apply(v, np.zeros(theta.size)), r"^out is an array .*: give a tensor"),
-        (lambda: plain.apply(v, v.float()), r"^out is an array of shape .* float32: give an array of shape"),
         (lambda: mapped.apply(torch.zeros(layout.size), v), r"^out is .*: give a tensor of shape"),
-        (lambda: layout.split(v), r"^vector is an array of shape"),
         (lambda: objective.jacobian(theta).to_torch(), r"^a Jacobian has no form for tensors: use to_torch of gauss"),
         (lambda: G.to_torch(7), r"^layout is 7: give an object with the methods direction"),
-        (lambda: TorchLayout(7, model), r"^net is 7"),
     ):
         with pytest.raises(hfrnn.InputError, match=message):
             call()

@@ -19,101 +19,39 @@ IN_MOTION = {"hfrnn/kernels/compiled.py", "hfrnn/kernels/numba/*.py", "hfrnn/ker
 
 
 def changed(statement: str, operator: str) -> set[str]:
-    """What an operator makes of a statement in a function."""
     source = f"def f(a, b, c, x, xp):\n    {statement}\n"
     return {mutant.after for mutant in mutants("f.py", source.encode()) if mutant.operator == operator}
 
 
-@pytest.mark.parametrize(
-    ("operator", "statement", "expected"),
-    [
-        ("drop a statement", "x.fill(0)", {"pass"}),
-        ("drop a statement", "x += 1", {"pass"}),
-        ("drop a statement", "x[0] = a", {"pass"}),
-        ("drop a statement", "raise ValueError(a - 1)", {"pass"}),
-        ("drop a statement", "a = b", {"pass"}),  # the argument keeps its value
-        ("drop a statement", "y = b", set()),  # nothing could run after it
-        ("flip a sign", "x = a + b", {"x = a - b"}),
-        ("flip a sign", "x = a - (b - c)", {"x = a + (b - c)", "x = a - (b + c)"}),
-        ("flip a sign", "x -= a", {"x += a"}),
-        ("flip a sign", "x = -(a + b) * c", {"x = (a + b) * c", "x = -(a - b) * c"}),
-        ("flip a sign", "xp.add(a, b, out=x)", {"xp.subtract(a, b, out=x)"}),
-        ("transpose", "x = a @ b.T", {"x = a.T @ b.T", "x = a @ b"}),
-        ("transpose", "xp.matmul(a, b[0], out=x)", {"xp.matmul(a.T, b[0], out=x)", "xp.matmul(a, b[0].T, out=x)"}),
-        ("transpose", "x = (a + b).T", {"x = (a + b)"}),
-        ("transpose", "x = a.swapaxes(-1, -2)", {"x = a"}),
-        ("transpose", "x = transpose(a, 'W')", {"x = a['W']"}),
-        ("swap operands", "x = a @ b", {"x = b @ a"}),
-        ("swap operands", "x = a - b - c", {"x = b - a - c", "x = c - (a - b)"}),
-        ("swap operands", "x = a / b", {"x = b / a"}),
-        ("swap operands", "x = a - a", set()),  # the same tree
-        ("swap operands", "xp.subtract(a, b, out=x)", {"xp.subtract(b, a, out=x)"}),
-        ("swap operands", "xp.where(a, b, c)", {"xp.where(a, c, b)"}),
-        ("swap operands", "xp.dot(a, b)", {"xp.dot(b, a)"}),
-        ("swap operands", "dot(a, b)", set()),  # of two vectors
-        ("change a constant", "x = 3", {"x = 4"}),
-        ("change a constant", "x = 0.25", {"x = 0.5"}),
-        ("change a constant", "x = 0.0", {"x = 1.0"}),
-        ("change a constant", "x = True", {"x = False"}),
-        ("change a constant", "x = 'text', None", set()),
-        ("change a constant", "x = f'{a + 1}'", set()),
-        ("change a constant", "x = zip(a, b, strict=True)", set()),
-        ("change a constant", "x: Literal[1] = b", set()),
-        ("change a constant", "raise ValueError(1)", set()),
-        ("change a comparison", "x = a < b <= c", {"x = a <= b <= c", "x = a < b < c"}),
-        ("change a comparison", "x = a > b, a >= c", {"x = a >= b, a >= c", "x = a > b, a > c"}),
-        ("change a comparison", "x = a == b, a != c", {"x = a != b, a != c", "x = a == b, a == c"}),
-        ("change a comparison", "x = a is b, a not in c", {"x = a is not b, a not in c", "x = a is b, a in c"}),
-        ("change a comparison", "x = max(a, b)", {"x = min(a, b)"}),
-        ("and <-> or", "x = a and (b or c)", {"x = a or (b or c)", "x = a and (b and c)"}),
-        ("negate a condition", "x = a if b else c", {"x = a if not b else c"}),
-        ("negate a condition", "x = a if not b else c", {"x = a if b else c"}),
-        ("negate a condition", "x = a if b == c else c", set()),  # changed as a comparison
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("operator", "statement", "expected"), [
+    ("drop a statement", "x.fill(0)", {"pass"}),
+    ("drop a statement", "x[0] = a", {"pass"}),
+    ("drop a statement", "a = b", {"pass"}),  # the argument keeps its value
+    ("flip a sign", "x = a - (b - c)", {"x = a + (b - c)", "x = a - (b + c)"}),
+    ("flip a sign", "x = -(a + b) * c", {"x = (a + b) * c", "x = -(a - b) * c"}),
+    ("flip a sign", "xp.add(a, b, out=x)", {"xp.subtract(a, b, out=x)"}),
+    ("transpose", "x = a @ b.T", {"x = a.T @ b.T", "x = a @ b"}),
+    ("transpose", "xp.matmul(a, b[0], out=x)", {"xp.matmul(a.T, b[0], out=x)", "xp.matmul(a, b[0].T, out=x)"}),
+    ("transpose", "x = a.swapaxes(-1, -2)", {"x = a"}),
+    ("swap operands", "x = a - b - c", {"x = b - a - c", "x = c - (a - b)"}),
+    ("swap operands", "x = a - a", set()),  # the same tree
+    ("swap operands", "xp.where(a, b, c)", {"xp.where(a, c, b)"}),
+    ("swap operands", "dot(a, b)", set()),  # of two vectors
+    ("change a constant", "x = 3", {"x = 4"}),
+    ("change a constant", "x = True", {"x = False"}),
+    ("change a constant", "x = 'text', None", set()),
+    ("change a comparison", "x = a < b <= c", {"x = a <= b <= c", "x = a < b < c"}),
+    ("change a comparison", "x = a == b, a != c", {"x = a != b, a != c", "x = a == b, a == c"}),
+    ("change a comparison", "x = max(a, b)", {"x = min(a, b)"}),
+    ("and <-> or", "x = a and (b or c)", {"x = a or (b or c)", "x = a and (b and c)"}),
+    ("negate a condition", "x = a if b else c", {"x = a if not b else c"}),
+    ("negate a condition", "x = a if b == c else c", set()),  # changed as a comparison
+])  # fmt: skip
 def test_an_operator_changes_what_it_names_and_nothing_else(operator: str, statement: str, expected: set[str]) -> None:
     def trees(statements: set[str]) -> set[str]:
         return {ast.dump(ast.parse(each)) for each in statements}
 
     assert trees(changed(statement, operator)) == trees(expected)
-
-
-SOURCE = '''"""A docstring of 1 line, 1 < 2."""
-ÄÖÜ = 1
-class A(B, n=1):
-    n: int = 2
-
-    @cached(3)
-    def f(self, x: Literal[4] = 5) -> Literal[6]:
-        """Return 7."""
-        y = "äöü"; z = x @ (x -  # why
-            8)  # F1
-        if z > 9:  # a comment
-            return lambda k=10: k
-        return y  # (K, B, 4H), see page 3
-'''
-
-
-def test_only_function_bodies_change_and_comments_elsewhere_stay() -> None:
-    source = SOURCE.encode()
-    found = mutants("a.py", source)
-    assert {mutant.before for mutant in found if mutant.operator == "change a constant"} == {
-        "8) # F1",
-        "if z > 9: # a comment",
-    }
-    for mutant in found:
-        before, after = SOURCE.splitlines(), mutant.apply(source).decode().splitlines()
-        ast.parse("\n".join(after))
-        assert after[: mutant.line - 1] == before[: mutant.line - 1]
-        assert after[-1] == before[-1]
-    product = next(mutant for mutant in found if mutant.operator == "swap operands" and "x @" in mutant.before)
-    assert (product.line, product.after) == (9, 'y = "äöü"; z = (x - 8) @ x # F1')
-    assert str(product) == f"a.py:9  swap operands\n    - {product.before}\n    + {product.after}"
-
-
-def test_where_equations_are_asked_for_only_statements_that_cite_one_change() -> None:
-    assert {mutant.line for mutant in mutants("a.py", SOURCE.encode(), only_cited=True)} == {9, 10}
-    assert {mutant.line for mutant in mutants("a.py", SOURCE.encode())} == {9, 10, 11}
 
 
 # ---------------------------------------------------------------------- the table
@@ -134,17 +72,6 @@ def test_every_file_has_tests_and_every_equivalent_a_reason_and_a_source_line() 
     assert listed == set(EQUIVALENTS)
 
 
-def test_an_equivalent_is_found_by_its_text_wherever_the_line_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Equivalent("hfrnn/*.py", "x = a < b", "x = a <= b", "A reason.")
-    monkeypatch.setattr(mutations, "EQUIVALENTS", (entry,))
-    one, two = (
-        mutants("hfrnn/a.py", f"def f():\n{lines}    x = a  <  b\n    y = a < b\n".encode())
-        for lines in ("", "    z()\n")
-    )
-    assert [m.line for m in one + two if mutations.equivalent(m) is entry] == [2, 3]
-    assert all(mutations.equivalent(m) is None for m in mutants("other/a.py", b"def f():\n    x = a < b\n"))
-
-
 # ---------------------------------------------------------------------- a project of one file
 
 
@@ -155,15 +82,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tests").mkdir()
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "hfrnn" / "__init__.py").touch()
-    (tmp_path / "hfrnn" / "sums.py").write_text(
-        "def add(a, b):\n    return a + b\n\ndef unused(a):\n    return a < 2\n"
-    )
-    (tmp_path / "tests" / "test_sums.py").write_text(
-        "from hfrnn.sums import add\n\ndef test_add():\n    assert add(2, 3) == 5\n"
-    )
+    sums = "def add(a, b):\n    return a + b\n\ndef unused(a):\n    return a < 2\n"
+    (tmp_path / "hfrnn" / "sums.py").write_text(sums)
+    test = "from hfrnn.sums import add\n\ndef test_add():\n    assert add(2, 3) == 5\n"
+    (tmp_path / "tests" / "test_sums.py").write_text(test)
     monkeypatch.setattr(mutations, "PROJECT", tmp_path)
     monkeypatch.setattr(mutations, "TARGETS", (Target("hfrnn/[!_]*.py", ("tests/test_{module}*.py",)),))
-    monkeypatch.setattr(mutations, "EQUIVALENTS", ())
+    listed = Equivalent("hfrnn/sums.py", "return a < 2", "return a <= 2", "No one calls it.")
+    monkeypatch.setattr(mutations, "EQUIVALENTS", (listed, Equivalent("hfrnn/sums.py", "gone", "pass", "Gone.")))
     return tmp_path
 
 
@@ -172,99 +98,25 @@ def lines_of(text: str, verdict: str) -> list[str]:
     return [lines[n + 2].strip() for n, line in enumerate(lines) if line.startswith(verdict)]
 
 
-def test_survivors_are_reported_and_the_source_is_left_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_survivors_and_stale_equivalents_are_reported(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (project / "hfrnn" / "sums.py").read_text()
-    assert mutations.main(["--seed", "1"]) == 3
+    assert mutations.main(["--seed", "1"]) == 1
     text = capsys.readouterr().out
     assert lines_of(text, "noticed") == ["+ return a - b"]
-    assert set(lines_of(text, "SURVIVED")) == {"+ return a <= 2", "+ return a < 3"}
-    assert "2 problems" in text
+    assert set(lines_of(text, "SURVIVED")) == {"+ return a < 3"}
+    assert "No one calls it." in text
+    assert "listed as equivalent, but nothing matches: Equivalent(file='hfrnn/sums.py', before='gone'" in text
     assert (project / "hfrnn" / "sums.py").read_text() == before
-
-
-def test_listed_equivalents_are_not_tried_and_stale_ones_are_problems(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    entries = [
-        Equivalent("hfrnn/sums.py", "return a < 2", after, "No one calls it.")
-        for after in ("return a <= 2", "return a < 3")
-    ]
-    monkeypatch.setattr(mutations, "EQUIVALENTS", tuple(entries))
-    assert mutations.main([]) == 0
-    assert capsys.readouterr().out.count("No one calls it.") == 2
-    monkeypatch.setattr(mutations, "EQUIVALENTS", (*entries, Equivalent("hfrnn/sums.py", "gone", "pass", "Gone.")))
-    assert mutations.main(["--list"]) == 1
-    assert (
-        "listed as equivalent, but nothing matches: Equivalent(file='hfrnn/sums.py', before='gone'"
-        in capsys.readouterr().out
-    )
-
-
-def test_tests_that_fail_untouched_are_a_problem(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "tests" / "test_sums.py").write_text("def test_wrong():\n    assert False\n")
-    assert mutations.main(["--count", "1"]) == 1
-    text = capsys.readouterr().out
-    assert "NOT TRIED" in text
-    assert "status 1 without any mutation: python -m pytest" in text
-
-
-def test_a_command_that_never_ends_is_killed(tmp_path: Path) -> None:
-    assert mutations.run(("-c", "while True: pass"), tmp_path, 0.5)[0] is None
-
-
-@pytest.mark.parametrize(
-    ("status", "verdict", "problems"),
-    [(None, "out of time", 0), (-11, "noticed", 0), (2, "noticed", 0), (5, "NOT TRIED", 3)],
-)
-def test_a_mutant_that_never_ends_or_crashes_counts_as_noticed(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    status: int | None, verdict: str, problems: int,
-) -> None:  # fmt: skip
-    def run(command: tuple[str, ...], folder: Path, seconds: float) -> tuple[int | None, str, float]:
-        same = (folder / "hfrnn" / "sums.py").read_bytes() == (project / "hfrnn" / "sums.py").read_bytes()
-        return 0 if same else status, "", 1.0
-
-    monkeypatch.setattr(mutations, "run", run)
-    assert mutations.main([]) == bool(problems)
-    text = capsys.readouterr().out
-    assert len(lines_of(text, verdict)) == 3
-    assert f" s, {problems} problems" in text
-
-
-def test_a_draw_depends_on_the_seed_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    drawn = []
-    for seed in ("1", "1", "2", "3", "4"):
-        mutations.main(["--list", "--count", "2", "--seed", seed])
-        drawn.append(tuple(line for line in capsys.readouterr().out.splitlines() if line.startswith("hfrnn/")))
-    assert {len(lines) for lines in drawn} == {2}
-    assert drawn[0] == drawn[1]
-    assert len(set(drawn)) > 1
 
 
 # ---------------------------------------------------------------------- a user's kernel
 
 
-def kernel_file(folder: Path, old: str, new: str) -> Path:
-    """The example's file under another name of its architecture, with a piece of its source replaced."""
-    source = EXAMPLE.read_text(encoding="utf-8")
-    assert source.count(old) == 1
-    path = folder / "mine.py"
-    path.write_text(source.replace(old, new).replace('"lstm-peephole"', '"mine"'), encoding="utf-8")
-    return path
-
-
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_users_kernel_is_broken_line_by_line_and_every_break_is_noticed(tmp_path: Path) -> None:
-    command = [sys.executable, "tests/mutations.py", "--kernel", str(kernel_file(tmp_path, "# B5", "# B5"))]
-    done = subprocess.run([*command, "--count", "5", "--seed", "1"], cwd=PROJECT, capture_output=True, text=True)
+    kernel = tmp_path / "mine.py"
+    kernel.write_text(EXAMPLE.read_text("utf-8").replace('"lstm-peephole"', '"mine"'), encoding="utf-8")
+    command = [sys.executable, "tests/mutations.py", "--kernel", str(kernel), "--count", "5", "--seed", "1"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(lines_of(done.stdout, "noticed")) == 5
-
-
-@pytest.mark.slow
-def test_a_dropped_gradient_line_of_a_users_kernel_is_reported(tmp_path: Path) -> None:
-    path = kernel_file(tmp_path, 'add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])', "pass")
-    command = [sys.executable, "tests/mutations.py", "--kernel", str(path), "--count", "1"]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "without any mutation: python -m support.kernel_promises kernel/mine.py mine" in done.stdout

@@ -15,7 +15,6 @@ NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 
 
 def script() -> ModuleType:
-    """Return docs/notebooks.py as a module, or skip."""
     pytest.importorskip("nbformat", reason="nbformat is not installed (extra docs)")
     return imported(DOCS / "notebooks.py")
 

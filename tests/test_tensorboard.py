@@ -24,7 +24,6 @@ from hfrnn.tensorboard import PARTS, TAGS, TensorBoard  # noqa: E402
 
 
 def events(folder: Path) -> Any:
-    """What TensorBoard reads in a folder."""
     found = accumulator.EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
     found.Reload()
     return found
@@ -53,32 +52,16 @@ def texts(folder: Path, tag: str) -> dict[int, str]:
     return found
 
 
-def files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("events.out.tfevents.*"))
-
-
 def test_every_line_of_the_log_is_there(tmp_path: Path) -> None:
     run = tiny_train(tmp_path, callbacks=(TensorBoard(),), updates=3).folder
-    assert len(files(run)) == 1
     assert_holds_the_log(run, run)
-    assert {"bits/valid", "damping/mu", "damping/rho", "cg/iterations", "seconds/products"} <= set(
-        events(run).Tags()["scalars"]
-    )
+    assert {"bits/valid", "damping/mu", "cg/iterations", "seconds/products"} <= set(events(run).Tags()["scalars"])
 
 
-@pytest.mark.parametrize("options", [{"optimizer": "adam"}, TASK], ids=["adam", "task"])
-def test_runs_of_other_methods_and_data_are_there(tmp_path: Path, options: dict[str, Any]) -> None:
-    run = tiny_method(tmp_path, callbacks=(TensorBoard(),), updates=30, **options).folder
+def test_runs_of_other_methods_on_other_data_are_there(tmp_path: Path) -> None:
+    run = tiny_method(tmp_path, callbacks=(TensorBoard(),), updates=30, **TASK).folder
     assert_holds_the_log(run, run)
-    tags = events(run).Tags()["scalars"]
-    assert ("step/learning_rate" in tags, "damping/mu" in tags) == (True, False)
-    assert ("errors/valid" in tags) == ("data" in options)
-
-
-def test_a_folder_can_be_given(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path, callbacks=(TensorBoard(tmp_path / "board" / "a"),)).folder
-    assert files(run) == []
-    assert_holds_the_log(tmp_path / "board" / "a", run)
+    assert {"step/learning_rate", "errors/valid"} <= set(events(run).Tags()["scalars"])
 
 
 def test_samples_are_texts(tmp_path: Path) -> None:
@@ -89,25 +72,16 @@ def test_samples_are_texts(tmp_path: Path) -> None:
     assert texts(run, "sample/end") == {4: json.loads((run / "summary.json").read_text())["sample"]}
 
 
-def test_a_resumed_run_writes_no_step_twice(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path, callbacks=(TensorBoard(),), updates=2).folder
-    train(resume=run, updates=4, callbacks=[TensorBoard()])
-    train(resume=run, updates=5, callbacks=[TensorBoard()])
-    assert len(files(run)) == 3
-    assert [event.step for event in events(run).Scalars("loss/train")] == [1, 2, 3, 4, 5]
-    assert_holds_the_log(run, run)
-
-
 def test_updates_that_are_done_again_count_once(tmp_path: Path) -> None:
     tiny_train(tmp_path, callbacks=(TensorBoard(),), updates=2)
     copy = Path(shutil.copytree(tmp_path / "run", tmp_path / "copy"))
     train(resume=copy, updates=4, callbacks=[TensorBoard()])
     board = tmp_path / "copy-board"
     board.mkdir()
-    for file in files(copy):  # as if the process had been killed after update 4, and its last were still of update 2
+    for file in copy.glob("events.out.tfevents.*"):  # as if killed after update 4
         shutil.copy(file, board)
     run = tmp_path / "run"
-    for file in files(run):
+    for file in run.glob("events.out.tfevents.*"):
         file.unlink()
     train(resume=run, updates=3, callbacks=[TensorBoard(board)])
     assert_holds_the_log(board, run)
@@ -126,29 +100,6 @@ def test_updates_made_without_it_are_written_when_it_comes_back(tmp_path: Path) 
     assert times == sorted(times)
 
 
-def test_lines_are_there_as_soon_as_they_are_in_the_log(tmp_path: Path) -> None:
-    board = TensorBoard()
-    seen: list[int] = []
-
-    class Reader(TensorBoard):
-        def on_update(self, record: dict[str, Any]) -> bool | None:
-            seen.append(len(events(tmp_path / "run").Scalars("loss/train")))
-            return None
-
-        def on_start(self, trainer: Any) -> None: ...
-
-        def on_end(self, result: Any) -> None: ...
-
-    tiny_train(tmp_path, callbacks=(board, Reader()), updates=3)
-    assert seen == [1, 2, 3]
-
-
-def test_closing_twice_does_no_harm() -> None:
-    board = TensorBoard()
-    board.close()
-    board.close()
-
-
 # ---------------------------------------------------------------------- the command
 
 
@@ -160,10 +111,10 @@ def test_the_command_writes_into_the_run_folder(tmp_path: Path) -> None:
     assert set(texts(run, "sample/end")) == {2, 3}
 
 
-@pytest.mark.parametrize("mode", ["--dry-run", "--print-config"])
-def test_it_is_refused_where_nothing_is_trained(mode: str) -> None:
-    found = call("train", "--tensorboard", mode, code=2)
-    assert f"Error: --tensorboard was given, and {mode} trains nothing: leave one of them out" in found.stderr
+def test_it_is_refused_where_nothing_is_trained() -> None:
+    for mode in ("--dry-run", "--print-config"):
+        found = call("train", "--tensorboard", mode, code=2)
+        assert f"Error: --tensorboard was given, and {mode} trains nothing: leave one of them out" in found.stderr
 
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

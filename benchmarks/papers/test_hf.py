@@ -207,6 +207,7 @@ def test_a_result_in_bits_has_the_best_validation_its_training_bits_and_the_test
     assert "test 1.99" in row
 
 
+@pytest.mark.slow
 def test_a_clock_of_the_wall_counts_other_seconds(table: Table, tmp_path: Path) -> None:
     limit = Limit(0.5, "minutes", "wall")
     assert limit.is_over({"seconds": 30.0, "seconds_processor": 1.0})
@@ -225,6 +226,7 @@ def test_patience_ends_a_trial_before_its_minutes(table: Table, tmp_path: Path) 
     assert result_of(tmp_path)["trials"]["hf"]["ended"] == "patience"
 
 
+@pytest.mark.slow
 def test_each_seed_has_a_run_and_a_result_of_its_own(table: Table, tmp_path: Path) -> None:
     done(table, tmp_path, "rnn")
     before = (tmp_path / "out" / "tiny" / "rnn.json").read_bytes()
@@ -237,6 +239,7 @@ def test_each_seed_has_a_run_and_a_result_of_its_own(table: Table, tmp_path: Pat
     assert "rnn-seed-3" not in done(table, tmp_path, "--list")
 
 
+@pytest.mark.slow
 def test_the_scales_of_a_script_are_different_tables(table: Table, tmp_path: Path) -> None:
     small = Table("tiny-small", "small", table.cells, table.trials, minutes=0.001, metric="bits")
     tables: Any = {"small": small, "paper": table}

@@ -89,9 +89,7 @@ def refuse(*arguments: Any, **options: Any) -> None:
 # ---------------------------------------------------------------------- running
 
 
-def test_validation_chooses_the_trial_and_only_its_test_part_is_read_once(
-    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_validation_chooses_the_trial_and_only_its_test_part_is_read_once(table, tmp_path, monkeypatch) -> None:
     read = []
 
     def watched(net: Network, theta: Any, vocabulary: Any, text: str, unknown: str) -> Any:
@@ -175,9 +173,7 @@ def test_an_interrupted_cell_goes_on_to_the_same_bits(table: Table, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_cell_stops_after_its_minutes_and_goes_on_to_the_same_bits(
-    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_stops_after_its_minutes_and_goes_on_to_the_same_bits(table, tmp_path, monkeypatch) -> None:
     seconds = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: next(seconds))
     with monkeypatch.context() as patch:

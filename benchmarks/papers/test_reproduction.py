@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import shlex
 from pathlib import Path
@@ -49,9 +50,7 @@ def judged(rule: str, metric: str, *rows: tuple[str, float | None, list[float]])
         ("bits", 1.7, [1.73], MATCHED), ("bits", 1.7, [1.74], NOT_MATCHED),
     ],
 )  # fmt: skip
-def test_a_value_is_matched_a_little_above_and_below(
-    metric: str, published: float, ours: list[float], state: str
-) -> None:
+def test_a_value_is_matched_a_little_above_and_below(metric, published, ours, state) -> None:
     assert judged("value", metric, ("a", published, ours)) == [state]
 
 
@@ -154,6 +153,7 @@ def test_the_small_scale_is_compared_with_nothing(out: Path) -> None:
     assert {row.state for row in paper.rows} == {NOT_RUN}
 
 
+@pytest.mark.slow
 @needs_matplotlib
 def test_the_curves_are_drawn_the_same_every_time(out: Path) -> None:
     contents = []
@@ -187,29 +187,35 @@ def test_figure_6_is_drawn_over_alpha(out: Path) -> None:
 
 # ---------------------------------------------------------------------- commands
 
-ROWS = [
-    pytest.param(row, id=row.command.removeprefix("python benchmarks/"))
-    for tables in reproduction.all_tables(page_papers.PAPERS).values()
-    for each in tables
-    for row in each.rows
-]
+ROWS: dict[str, list[Row]] = {}  # by script
+for _table in itertools.chain.from_iterable(reproduction.all_tables(page_papers.PAPERS).values()):
+    for _row in _table.rows:
+        ROWS.setdefault(shlex.split(_row.command)[1], []).append(_row)
 
 
-@pytest.mark.parametrize("row", ROWS)
-def test_every_row_has_a_command_that_its_script_accepts(row: Row, tmp_path: Path) -> None:
-    python, path, *arguments = shlex.split(row.command)
-    assert python == "python"
+def check_commands(path: str, rows: list[Row], out: Path) -> None:
+    """The script accepts the command of every row; rows with the same options are listed in one call."""
     assert (PAPERS.parent.parent / path).is_file()
     module = importlib.import_module(Path(path).stem)
-    if module in (ngrams, hornn_times):
-        module.main.make_context(path, arguments)
-        return
-    tables = module.TABLES if hasattr(module, "TABLES") else module.TABLE
-    listed = CliRunner().invoke(
-        script.command(tables), [*arguments, "--list", "--out", str(tmp_path)], env={"COLUMNS": "250"}
-    )
-    assert listed.exit_code == 0, listed.output
-    assert f" {row.name} " in listed.output
+    listed: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for row in rows:
+        python, _, *arguments = shlex.split(row.command)
+        assert python == "python"
+        if module in (ngrams, hornn_times):
+            module.main.make_context(path, arguments)
+        else:
+            listed.setdefault(tuple(arguments[1:]), []).append((arguments[0], row.name))
+    for options, names in listed.items():
+        tables = module.TABLES if hasattr(module, "TABLES") else module.TABLE
+        words = [*(cell for cell, _ in names), *options, "--list", "--out", str(out)]
+        found = CliRunner().invoke(script.command(tables), words, env={"COLUMNS": "250"})
+        assert found.exit_code == 0, found.output
+        assert all(f" {name} " in found.output for _, name in names)
+
+
+@pytest.mark.parametrize("path", ROWS)
+def test_every_row_has_a_command_that_its_script_accepts(path: str, tmp_path: Path) -> None:
+    check_commands(path, ROWS[path], tmp_path)
 
 
 def test_the_command_of_the_probe_is_one_of_hfrnn() -> None:
@@ -227,4 +233,4 @@ def test_the_command_of_the_probe_is_one_of_hfrnn() -> None:
 def test_an_unknown_row_would_be_noticed(tmp_path: Path) -> None:
     row = Row("gru", {}, "test", "python benchmarks/papers/scrn_ptb.py gru")
     with pytest.raises(AssertionError, match="there is no cell gru"):
-        test_every_row_has_a_command_that_its_script_accepts(row, tmp_path)
+        check_commands("benchmarks/papers/scrn_ptb.py", [row], tmp_path)

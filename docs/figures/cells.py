@@ -51,7 +51,16 @@ def _memory(d: Diagram, left: float, low: float, krause: bool) -> None:
     gates = ("f", "i", "g", "o")
     for n, gate in enumerate(gates):
         x = left + 1.5 * n + (0.6 if gate == "o" else 0)
-        d.box(gate, x, low, rf"${gate}$: $\sigma$" if gate != "g" else ("$g$" if krause else "$g$: tanh"), "gate", 1.25)
+        d.box(
+            gate,
+            x,
+            low,
+            rf"${gate}$: $\sigma$"
+            if gate != "g"
+            else ("$g$" if krause else "$g$: tanh"),
+            "gate",
+            1.25,
+        )
     f, i, _, o = (d.places[gate][0] for gate in gates)
     d.box("c0", f - 2.0, high, "$c_{t-1}$", "state")
     d.dot("keep", f, high, TIMES)
@@ -172,7 +181,12 @@ def clockwork() -> Diagram:
         for column in range(9):
             active = column % period == 0
             d.box(
-                f"{row}{column}", 2.3 + 1.15 * column, y, "tanh" if active else "", "gate" if active else "plain", 0.85
+                f"{row}{column}",
+                2.3 + 1.15 * column,
+                y,
+                "tanh" if active else "",
+                "gate" if active else "plain",
+                0.85,
             )
             d.shapes[f"{row}{column}"].set_alpha(1.0 if active else 0.5)
             if column:

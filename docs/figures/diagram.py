@@ -18,12 +18,20 @@ from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Patch
 IMAGES = Path(__file__).resolve().parent.parent / "images"
 LINE = "#7d8794"
 INK = "#16202b"
-FILLS = {"input": "#cfe8d5", "state": "#cfe0f5", "gate": "#fbdcc0", "product": "#ece6f7", "plain": "#e6e9ed"}
+FILLS = {
+    "input": "#cfe8d5",
+    "state": "#cfe0f5",
+    "gate": "#fbdcc0",
+    "product": "#ece6f7",
+    "plain": "#e6e9ed",
+}
 """Fills of the kinds of boxes: inputs, states, gates and nonlinear functions, products with matrices, others."""
 BLUE, ORANGE, GREEN = "#3b82d6", "#d9772b", "#2e9d62"
 """Colours of lines that are readable on both backgrounds."""
 
-plt.rcParams.update({"svg.hashsalt": "hfrnn", "font.size": 11, "mathtext.fontset": "dejavusans"})
+plt.rcParams.update(
+    {"svg.hashsalt": "hfrnn", "font.size": 11, "mathtext.fontset": "dejavusans"}
+)
 
 
 class Diagram:
@@ -43,7 +51,15 @@ class Diagram:
         self.shapes: dict[str, Patch] = {}
         self.places: dict[str, tuple[float, float]] = {}
 
-    def box(self, name: str, x: float, y: float, text: str, kind: str = "plain", width: float = 1.1) -> None:
+    def box(
+        self,
+        name: str,
+        x: float,
+        y: float,
+        text: str,
+        kind: str = "plain",
+        width: float = 1.1,
+    ) -> None:
         """Draw a box around (x, y)."""
         shape = FancyBboxPatch(
             (x - width / 2, y - 0.32), width, 0.64, boxstyle="round,pad=0,rounding_size=0.16", fc=FILLS[kind], ec=LINE,
@@ -51,17 +67,33 @@ class Diagram:
         )  # fmt: skip
         self._add(name, shape, x, y, text)
 
-    def dot(self, name: str, x: float, y: float, text: str, kind: str = "plain", radius: float = 0.27) -> None:
+    def dot(
+        self,
+        name: str,
+        x: float,
+        y: float,
+        text: str,
+        kind: str = "plain",
+        radius: float = 0.27,
+    ) -> None:
         """Draw a circle around (x, y): an operation on single entries."""
-        self._add(name, Circle((x, y), radius, fc=FILLS[kind], ec=LINE, lw=1), x, y, text)
+        self._add(
+            name, Circle((x, y), radius, fc=FILLS[kind], ec=LINE, lw=1), x, y, text
+        )
 
     def arrow(
         self, start: str | tuple[float, float], end: str | tuple[float, float], label: str = "", bend: float = 0.0,
         color: str = LINE, at: tuple[float, float] = (0.0, 0.24), dashed: bool = False, corner: str = "",
     ) -> None:  # fmt: skip
         """Draw an arrow between two shapes or points, straight, with a bend, or with one corner ("-|" or "|-")."""
-        first, last = (self.places[each] if isinstance(each, str) else each for each in (start, end))
-        angles = {"-|": "angle,angleA=0,angleB=90,rad=6", "|-": "angle,angleA=90,angleB=0,rad=6"}
+        first, last = (
+            self.places[each] if isinstance(each, str) else each
+            for each in (start, end)
+        )
+        angles = {
+            "-|": "angle,angleA=0,angleB=90,rad=6",
+            "|-": "angle,angleA=90,angleB=0,rad=6",
+        }
         style = angles.get(corner, f"arc3,rad={bend}")
         self.axes.add_patch(
             FancyArrowPatch(
@@ -75,9 +107,17 @@ class Diagram:
             x, y = (first[0] + last[0]) / 2 + at[0], (first[1] + last[1]) / 2 + at[1]
             self.text(x, y, label, color)
 
-    def text(self, x: float, y: float, text: str, color: str = LINE, **more: Any) -> None:
+    def text(
+        self, x: float, y: float, text: str, color: str = LINE, **more: Any
+    ) -> None:
         """Write a text beside the shapes."""
-        self.axes.text(x, y, text, color=color, **{"ha": "center", "va": "center", "fontsize": 10, **more})
+        self.axes.text(
+            x,
+            y,
+            text,
+            color=color,
+            **{"ha": "center", "va": "center", "fontsize": 10, **more},
+        )
 
     def save(self, name: str) -> None:
         """Write the drawing to docs/images/NAME.svg."""
@@ -86,7 +126,9 @@ class Diagram:
     def _add(self, name: str, shape: Patch, x: float, y: float, text: str) -> None:
         shape.set_zorder(2)
         self.axes.add_patch(shape)
-        self.axes.text(x, y, text, ha="center", va="center", color=INK, zorder=3, fontsize=11)
+        self.axes.text(
+            x, y, text, ha="center", va="center", color=INK, zorder=3, fontsize=11
+        )
         self.shapes[name], self.places[name] = shape, (x, y)
 
 

@@ -9,7 +9,13 @@ from diagram import BLUE, GREEN, LINE, ORANGE, Diagram
 
 SEGMENTS = 3
 PASSES = (
-    ("forward", LINE, "product", ("$U$", "$h$"), "states and the linearization are kept on the tape"),
+    (
+        "forward",
+        LINE,
+        "product",
+        ("$U$", "$h$"),
+        "states and the linearization are kept on the tape",
+    ),
     ("R-forward", BLUE, "state", ("$RU$ from $v$", "$Rh$"), "tangents: $J v$"),
     ("backward", ORANGE, "gate", ("$dU$", "$dh$"), "adjoints: $J^T (H_L J v)$"),
 )
@@ -26,8 +32,16 @@ def main() -> None:
         for n in range(SEGMENTS):
             d.box(f"{name}{n}", 4.2 + 3.2 * n, y, f"segment {n + 1}", kind, 1.9)
             x, up = 4.2 + 3.2 * n, name != "backward"
-            d.arrow((x, y - 0.95) if up else (x, y + 0.95), f"{name}{n}", color=GREEN if up else color)
-            d.arrow(f"{name}{n}", (x, y + 0.95) if up else (x, y - 0.95), color=color if up else GREEN)
+            d.arrow(
+                (x, y - 0.95) if up else (x, y + 0.95),
+                f"{name}{n}",
+                color=GREEN if up else color,
+            )
+            d.arrow(
+                f"{name}{n}",
+                (x, y + 0.95) if up else (x, y - 0.95),
+                color=color if up else GREEN,
+            )
         if name == "backward":
             d.text(3.8, y - 0.75, below, GREEN)
             d.text(3.8, y + 0.75, above, color)
@@ -37,7 +51,9 @@ def main() -> None:
         d.text(12.5, y, about, LINE, ha="left", fontsize=9, wrap=True)
         for n in range(SEGMENTS - 1):
             ends = (f"{name}{n}", f"{name}{n + 1}")
-            label = {"forward": "state", "R-forward": "tangent", "backward": "adjoint"}[name]
+            label = {"forward": "state", "R-forward": "tangent", "backward": "adjoint"}[
+                name
+            ]
             d.arrow(*(ends if name != "backward" else ends[::-1]), label, color=color)
     d.text(12.5, 2.85, "$dz = H_L \\, Rz$ at the output", LINE, ha="left", fontsize=9)
     d.save("passes")

@@ -14,6 +14,7 @@ from hfrnn.checks import count, flag, instance, shown
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch, State
 from hfrnn.engine.network import Network
+from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.wording import brief, counted
 
@@ -79,10 +80,14 @@ def predict(
     >>> hfrnn.predict(net, net.init(seed=0), batch).outputs.shape
     (5, 4, 1)
     """
-    theta, states, batch = _vector(net, theta, batch), flag("states", states), _read(net, batch, scaling)
-    columns = [_run_columns(net, theta, part, states) for part in _parts(batch)]
-    outputs = np.concatenate([z for z, _ in columns], axis=1)
-    every = [each for _, each in columns if each is not None]
+    theta, states = _vector(net, theta, batch), flag("states", states)
+    instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
+    columns = [_run_columns(net, theta, _read(net, part, scaling), states) for part in _parts(batch)]
+    outputs = np.concatenate([_lengthened(z, batch.T) for z, _ in columns], axis=1)
+    every = [
+        [{name: _lengthened(x, batch.T) if x.ndim > 1 else x for name, x in layer.items()} for layer in each]
+        for _, each in columns if each is not None
+    ]  # fmt: skip
     found = _joined(every, lambda array: None if array.ndim == 1 else -2)  # all sequences share the time of clockwork
     return Prediction(_expected(net, outputs, batch, scaling), found)
 
@@ -127,7 +132,7 @@ def score(
     listed = isinstance(names, list | tuple) and len(names) == net.n_out and all(isinstance(n, str) for n in names)
     if names is not None and not listed:
         raise InputError(f"names is {shown(names)}: give a list of {net.n_out} strings, one for each output, or None")
-    if batch.targets is None:
+    if not isinstance(batch, RaggedBatch) and batch.targets is None:
         raise InputError("the batch has no targets: give them to score the predictions")
     rows = []
     for part in _parts(batch):
@@ -204,7 +209,7 @@ def free_run(net: Network, theta: Array, batch: Batch, steps: int, scaling: Scal
     (10, 4, 2)
     """
     theta, steps = _vector(net, theta, batch), count("steps", steps, 1)
-    if net.loss_name != "squared" or net.n_in != net.n_out or batch.inputs.ndim == 2:
+    if net.loss_name != "squared" or net.n_in != net.n_out or batch.symbols:
         raise InputError(
             f"the outputs of this network cannot be its inputs: n_in is {net.n_in}, n_out is {net.n_out} and the "
             f"loss is {net.loss_name!r}; a free run needs real inputs, as many real outputs, and the loss 'squared'"
@@ -212,7 +217,7 @@ def free_run(net: Network, theta: Array, batch: Batch, steps: int, scaling: Scal
     counts_steps = not all(shape for each in net.layers for shape in each.kernel.state_shapes(1).values())
     if batch.lengths is not None and counts_steps:
         raise InputError(f"the lengths of the batch differ, and {net.arch} counts the steps: give one length for all")
-    batch, found = _read(net, batch, scaling), []
+    batch, found = _read(net, batch.padded(), scaling), []
     with np.errstate(over="ignore", invalid="ignore"):  # outputs that are not finite are refused below
         x, state = _last_output(net, theta, batch)
         for step in range(steps):
@@ -257,8 +262,22 @@ def _read(net: Network, batch: Batch, scaling: Scaling | None) -> Batch:
     return Batch(inputs, batch.targets, batch.weights, batch.lengths, batch.initial_state)
 
 
+def _lengthened(values: HostArray, T: int) -> HostArray:
+    """Return an array of T steps: zeros follow its own."""
+    if len(values) == T:
+        return values
+    return np.concatenate([values, np.zeros((T - len(values), *values.shape[1:]), values.dtype)])
+
+
 def _parts(batch: Batch) -> Iterator[Batch]:
     """Yield the batch in parts of a bounded number of steps."""
+    if isinstance(batch, RaggedBatch):
+        start = 0
+        for stop in range(1, batch.B + 1):
+            if stop == batch.B or int(batch.lengths[start : stop + 1].max()) * (stop + 1 - start) > TOGETHER:
+                yield batch.columns(start, stop)
+                start = stop
+        return
     width = max(TOGETHER // min(batch.T, STEPS if batch.lengths is None else batch.T), 1)
     for start in range(0, batch.B, width):
         yield batch.columns(start, min(start + width, batch.B))
@@ -295,14 +314,14 @@ def _run_columns(net: Network, theta: Array, batch: Batch, states: bool = False)
 
 
 def _joined(parts: list[HostStates], axis: Callable[[HostArray], int | None]) -> HostStates | None:
-    """Join states along an axis; None leaves the first array as it is. There are no states without parts."""
+    """Join states along an axis; None takes the longest array as it is. There are no states without parts."""
     found: HostStates = []
     for l, layer in enumerate(parts[0] if parts else []):
         found.append({})
         for name, first in layer.items():
             along = axis(first)
             arrays = [part[l][name] for part in parts]
-            found[l][name] = first if along is None else np.concatenate(arrays, axis=along)
+            found[l][name] = max(arrays, key=len) if along is None else np.concatenate(arrays, axis=along)
     return found or None
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.analysis.prediction import Prediction
-from hfrnn.analysis.sequences import Given
+from hfrnn.analysis.sequences import Given, times_of_rows
 from hfrnn.arrays.backend import host_copy
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import InputError, Message
@@ -72,12 +72,6 @@ def file_arrays(given: Given, prediction: Prediction, time_first: bool, free: bo
     if given.recording and given.times is not None and len(given.times) > 1:
         found["time"] = times_of_rows(given.times, found["row"] - 1)
     return found
-
-
-def times_of_rows(times: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the times of rows, counted from 0; those after the last row follow at the usual distance."""
-    beyond = np.maximum(rows - len(times) + 1, 0)
-    return times[np.minimum(rows, len(times) - 1)] + beyond * float(np.median(np.diff(times)))
 
 
 def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:

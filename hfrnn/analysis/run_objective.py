@@ -11,6 +11,7 @@ from hfrnn.arrays.backend import Array
 from hfrnn.checks import choice, path, string
 from hfrnn.choices import AUTO, BACKENDS, DEVICES, PARTS
 from hfrnn.data.kinds.data_kind import Pool
+from hfrnn.data.ragged import RaggedPool
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
@@ -76,7 +77,7 @@ def load_objective(
     wide = Network(**{**net.config, "dtype": "float64", "backend": backend})
     part, source = chosen_part(config, part, "train"), open_source(config, folder)
     pool, name = _sequences(config, source, part, symbols, rng)
-    T, N = pool.inputs.shape[:2]
+    T, N = pool.longest, pool.sequences
     length = T if pool.lengths is None else pool.lengths.mean()
     columns = np.sort(rng.permutation(N)[: max(round(symbols / length), 1)])
     batch = source.batch(pool, columns)
@@ -93,7 +94,7 @@ def load_objective(
 
 def _sequences(
     config: TrainConfig, source: Source, part: str, symbols: int, rng: np.random.Generator
-) -> tuple[Pool, str]:
+) -> tuple[Pool | RaggedPool, str]:
     """Return the sequences to choose a batch from, and their name."""
     if config.kind.has_parts:
         return source.part(part), source.part_name(part)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hfrnn.analysis.prediction import score, scored_rows
 from hfrnn.analysis.scores import figures
-from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.data.kinds import kind_of
+from hfrnn.arrays.backend import Array, HostArray, get_backend
+from hfrnn.data.kinds import FALLBACK, KINDS, kind_of_file
 from hfrnn.data.kinds.data_kind import Pool, Reading
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.tables import check_rates
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
+from hfrnn.engine.objective import Objective
+from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import InputError, Message
 from hfrnn.option import either
 from hfrnn.runs.config import TrainConfig
@@ -51,6 +54,13 @@ class Given(NamedTuple):
         return self.output_names or None
 
 
+def times_of_rows(times: HostArray, rows: HostArray) -> HostArray:
+    """Return the times of rows, counted from 0; those after the last row follow at the usual distance."""
+    beyond = np.maximum(rows - len(times) + 1, 0)
+    usual = float(np.median(np.diff(times)))
+    return np.asarray(times[np.minimum(rows, len(times) - 1)] + beyond * usual)
+
+
 def own_sequences(folder: RunFolder, part: str | None = None) -> Given:
     """Return the sequences of a part of a run's own data, "valid" by default; those of a task have no parts."""
     return _own(folder.config(), folder, part)[0]
@@ -69,7 +79,7 @@ def _own(config: TrainConfig, folder: RunFolder | None, part: str | None) -> tup
     if not config.kind.has_parts:
         assert source.validation is not None
         return Given(f"validation sequences of {source.name}", source.validation, None), source
-    batch = Batch(*source.plain_part(part))
+    batch = source.batch(source.plain_part(part))
     names = source.input_names, source.output_names
     return Given(source.part_name(part), batch, source.scaling, False, *names, source.ahead), source
 
@@ -87,7 +97,7 @@ def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
             f"{folder.path} was trained on {config.data or own.about}, which has no such files: leave {path} out"
         )
     if not path.lower().endswith(own.reads):
-        kind = kind_of({"data": path}).about
+        kind = (kind_of_file(path) or KINDS[FALLBACK]).about
         raise InputError(
             f"{path} is {kind}, and {folder.path} was trained on {own.about}: give a file ending in {either(own.reads)}"
         )
@@ -121,8 +131,9 @@ def evaluate_sequences(
 
     Without a path, the run's own data are scored: a part, "valid" by default, or 10,000 new sequences of a task. The
     figures are the name and size of the data, the loss (that of training, the mean over all scored steps), and those of
-    `hfrnn.score`, of each output too, except for music. A task also has `wrong`, the share of wrong answers, and
-    `solved`, "yes" or "no". The folder is needed for a path, and if the run may scale its data.
+    `hfrnn.score`, of each output too, except for music. `left_out` counts the sequences of a file without a scored
+    step, if there are any. A task also has `wrong`, the share of wrong answers, and `solved`, "yes" or "no". The folder
+    is needed for a path, and if the run may scale its data.
     """
     net = net.without_penalty()
     if path is not None:
@@ -134,7 +145,9 @@ def evaluate_sequences(
             ))  # fmt: skip
         if given.recording:
             _check_recording(given)
-        return {"data": path, **_scores(net, theta, given, ("sequences", "loss"), outputs=True)}
+        given, left_out = _scored_only(given)
+        found = {"data": path, **_scores(net, theta, given, ("sequences", "loss"), outputs=True)}
+        return {**found, "left_out": left_out} if left_out else found
     part = chosen_part(config, part, "valid")
     if not config.kind.has_parts:
         return _figures_of_new_sequences(net, theta, open_source(config, folder), config.seed)
@@ -146,8 +159,21 @@ def evaluate_sequences(
 def _scores(net: Network, theta: Array, given: Given, names: Any, outputs: bool) -> dict[str, Any]:
     """Return the size of some sequences, their loss and their figures; `names` are those of the first two."""
     found = score(net, theta, given.batch, given.names, given.scaling)
-    size, loss = given.batch.B, net.loss(theta, scaled(given))
+    size, batch = given.batch.B, scaled(given)
+    loss = Objective(net, batch.by_length()).loss(theta) if isinstance(batch, RaggedBatch) else net.loss(theta, batch)
     return {names[0]: size, names[1]: loss, **(found.to_json() if outputs else found.overall)}
+
+
+def _scored_only(given: Given) -> tuple[Given, int]:
+    """Return the sequences of a file that have a scored step, if any has one, and the number of the others."""
+    batch = given.batch
+    weights = np.asarray(batch.output_weights(get_backend("numpy")))
+    scored = (weights > 0).any(axis=(0, 2))
+    if scored.all() or not scored.any():
+        return given, 0
+    targets, mask = (None if x is None else x[:, scored] for x in (batch.targets, batch.weights))
+    lengths = None if batch.lengths is None else batch.lengths[scored]
+    return given._replace(batch=Batch(batch.inputs[:, scored], targets, mask, lengths)), int((~scored).sum())
 
 
 def _check_recording(given: Given) -> None:
@@ -167,6 +193,8 @@ def scaled(given: Given) -> Batch:
     batch, scaling = given.batch, given.scaling
     if scaling is None:
         return batch
+    if isinstance(batch, RaggedBatch):
+        return RaggedBatch(replace(batch.pool, scaling=scaling), batch.numbers)
     x, y = np.asarray(batch.inputs), np.asarray(batch.targets)
     x, y = scaling.scale_inputs(x) if x.ndim == 3 else x, scaling.scale_targets(y) if y.ndim == 3 else y
     return Batch(x, y, batch.weights, batch.lengths)

@@ -15,7 +15,7 @@ from hfrnn.cli.arguments import NearChoice, check_force, checked_outputs, flag_o
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.output import say, say_data, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError, Message
-from hfrnn.wording import counted, four_digits, shell_command
+from hfrnn.wording import counted, four_digits, left_out_note, shell_command
 
 which_option = click.option(
     "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last or update-120.",
@@ -336,6 +336,8 @@ def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
     scored = sum(any(value is not None for value in row.values()) for row in rows.values())
     if scored < len(rows):
         lines.append(f"overall covers {scored:,} of {counted(len(rows), 'output')}: the others have no scored target.")
+    if found.get("left_out"):
+        lines.append(f"{left_out_note(found['left_out'])}.")
     if "nrmse" in found:
         lines.append("NRMSE is the RMSE divided by the standard deviation of the targets.")
     return lines

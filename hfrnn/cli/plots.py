@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from hfrnn.analysis.prediction import most_varied, scored_targets
-from hfrnn.analysis.prediction_files import times_of_rows
 from hfrnn.analysis.probe import BracketProbe
-from hfrnn.analysis.sequences import Given
+from hfrnn.analysis.sequences import Given, times_of_rows
 from hfrnn.analysis.spectrum import Spectrum
 from hfrnn.arrays.backend import host_copy
 from hfrnn.engine.network import Network
@@ -64,7 +63,7 @@ def prediction_picture(net: Network, given: Given, begun: Given, outputs: NDArra
             shown, predicted = slice(length), outputs[:length, b]
             known_at = at = np.arange(length) + first + (given.ahead if given.recording else 0)
         if given.recording and given.times is not None and len(given.times) > 1:
-            known_at, at = (times_of_rows(given.times, each - first) for each in (known_at, at))  # type: ignore[assignment]
+            known_at, at = (times_of_rows(given.times, each - first) for each in (known_at, at))
         for row, k in enumerate(chosen):
             place = axes[row, b]
             if targets is not None:

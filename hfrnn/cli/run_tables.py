@@ -11,6 +11,7 @@ from hfrnn.choices import UNITS
 from hfrnn.cli.arguments import told
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.errors import Message
+from hfrnn.ranks.one import ALONE_IN_SLURM, alone_in_slurm
 from hfrnn.runs.metrics import Record
 from hfrnn.wording import clock, counted, four_digits
 
@@ -173,6 +174,7 @@ def opening_lines(trainer: TrainingRun, width: int = WIDTH) -> list[str]:
         *plan_lines(method.plans, method.expected_bytes, config),
         f"backend   {trainer.net.backend.name}{f' (auto: {trainer.why_backend})' if trainer.why_backend else ''}",
         *rank_lines(trainer.ranks.size, method.plans),
+        *([f"hint      {ALONE_IN_SLURM.format(tasks)}"] if (tasks := alone_in_slurm()) else []),
         f"limit     {' or '.join(limits)}",
     ]
     lines = [*folded(lines, width), f"folder    {trainer.path}"]

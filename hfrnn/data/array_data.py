@@ -7,6 +7,8 @@ y                 (sequences, steps, n_out) real values
 mask              (sequences, steps) or (sequences, steps, n_out): weights, 0 or more, 0 where nothing is scored
 lengths           (sequences,): the steps of each sequence; later ones are padding
 valid_x, ...      the same for validation, and test_x, ... for the test
+
+From memory, x, y and mask may also be lists with an array for each sequence, (steps, n_in) and so on.
 """
 
 from __future__ import annotations
@@ -26,21 +28,22 @@ from hfrnn.arrays.backend import host_copy
 from hfrnn.checks import shown
 from hfrnn.data.array_files import check_type
 from hfrnn.data.array_parts import check_filled, check_sequences, counted_from_zero, piece_signals, pieces_of
-from hfrnn.data.array_shapes import ArrayFormat, UncheckedPart, arranged, joined
+from hfrnn.data.array_shapes import ArrayFormat, UncheckedPart, arranged, joined, stacked
+from hfrnn.data.held import Content
 from hfrnn.data.named_arrays import NAMES, PREFIXES, ROLES, ArrayNames, FileArrays, read_file_arrays, together
+from hfrnn.data.ragged import RaggedPool
 from hfrnn.data.splits import part_ranges
-from hfrnn.data.tasks import TaskSequences
 from hfrnn.data.windows import Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.option import near_hint
-from hfrnn.wording import counted, one_line
+from hfrnn.wording import counted, left_out_note, one_line
 
 _LISTED = 12  # most names of arrays that are not read
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayData:
-    """Sequences of a file or from memory, in their parts, which are time-major and not scaled.
+    """Sequences of a file or from memory, in their parts, without padding and not scaled.
 
     `source` is the path of the file, for messages; `sha256` the hash of the file, or of the arrays. Only columns of a
     table have names. `reason` says why the loss was chosen, `notes` what a person should know about the data.
@@ -49,9 +52,9 @@ class ArrayData:
     name: str
     source: str
     sha256: str
-    train: TaskSequences
-    valid: TaskSequences | None
-    test: TaskSequences | None
+    train: RaggedPool
+    valid: RaggedPool | None
+    test: RaggedPool | None
     loss: str
     input_names: tuple[str, ...] = ()
     target_names: tuple[str, ...] = ()
@@ -59,31 +62,32 @@ class ArrayData:
     notes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()  # the hash of each file
     first_class: int = 0  # the number of the first class in the file
+    left_out: int = 0  # sequences without a scored step, which are in no part
 
     @property
-    def parts(self) -> dict[str, TaskSequences]:
+    def parts(self) -> dict[str, RaggedPool]:
         """The parts that there are, by name."""
         return {name: part for name in PREFIXES if (part := getattr(self, name)) is not None}
 
     @property
     def symbols(self) -> bool:
         """Whether the inputs are symbols."""
-        return self.train.inputs.ndim == 2
+        return self.train.symbols
 
     @property
     def n_in(self) -> int:
         """The number of inputs of a step, or of symbols: the largest one of all parts, and 0."""
-        return _size(part.inputs for part in self.parts.values())
+        return _size(part.x for part in self.parts.values())
 
     @property
     def n_out(self) -> int:
         """The number of outputs: of real targets of a step, or of classes."""
-        return _size(part.targets for part in self.parts.values())
+        return _size(part.y for part in self.parts.values())
 
 
 def _size(arrays: Any) -> int:
     found = list(arrays)
-    return int(found[0].shape[2]) if found[0].ndim == 3 else max(int(each.max()) for each in found) + 1
+    return int(found[0].shape[1]) if found[0].ndim == 2 else max(int(each.max()) for each in found) + 1
 
 
 class Files(NamedTuple):
@@ -148,7 +152,7 @@ def from_memory(arrays: Mapping[str, Any], *, name: str = "data", **how: Any) ->
     """Return data of arrays in memory, by their names. Other arguments and errors are those of `from_arrays`."""
     if not isinstance(arrays, Mapping) or not all(isinstance(each, str) for each in arrays):
         raise InputError(f"{name} is no table of arrays by name: give a dict with arrays {', '.join(NAMES[:4])}, ...")
-    read: dict[str, Any] = {}
+    read: dict[str, Content] = {}
     digest = hashlib.sha256()
     for each, value in sorted(arrays.items()):
         if each not in NAMES:
@@ -156,20 +160,25 @@ def from_memory(arrays: Mapping[str, Any], *, name: str = "data", **how: Any) ->
         if value is None:
             continue
         what = f"{each} of {name}"
-        if isinstance(value, list | tuple) and value and all(map(is_array, value)):
-            raise InputError(
-                f"{what} is a {type(value).__name__} of {counted(len(value), 'array')}: pad them to one length, stack "
-                "them to one array with the sequences on its first axis, and give their lengths as the array lengths"
-            )
-        read[each] = np.ascontiguousarray(host_copy(as_array(what, value)))
-        check_type(read[each].dtype, what)
-        digest.update(f"{each} {read[each].dtype.str} {read[each].shape} ".encode())
-        digest.update(read[each].tobytes())
+        listed = isinstance(value, list | tuple) and value and all(map(is_array, value))
+        found = [_on_host(what, one) for one in (value if listed else [value])]
+        read[each] = whole = stacked(found) if listed else found[0]
+        digest.update(f"{each} ".encode())
+        for one in whole if isinstance(whole, list) else [whole]:
+            digest.update(f"{one.dtype.str} {one.shape} ".encode())
+            digest.update(one.reshape(-1).view(np.uint8).data)
     held = ", ".join(read) or "nothing"
     lacks = {role: Message(f"{{0}} has no array {role}: it holds {{1}}; name it {role}", name, held)
              for role in ("x", "y") if role not in read}  # fmt: skip
-    file = FileArrays(read, name, digest.hexdigest(), lacks=lacks)
+    file = FileArrays(read, name, digest.hexdigest(), lacks=lacks, trials=False)
     return from_arrays({"train": [file]}, "arrays" if name == "data" else name, name, file.sha256, **how)
+
+
+def _on_host(what: str, value: Any) -> NDArray[Any]:
+    """Return an array in memory as a C-contiguous array of numbers on the host."""
+    found = np.ascontiguousarray(host_copy(as_array(what, value)))
+    check_type(found.dtype, what)
+    return found
 
 
 def from_arrays(
@@ -208,18 +217,23 @@ def from_arrays(
         check_sequences(arrays, piece)
         made = arranged({role: arrays.get(role) for role in ROLES}, piece.prefix, layout)
         of_parts.setdefault(piece.part, []).append(made)
-    parts = {part: _joined(found, source) for part, found in of_parts.items()}
+    parts, left_out = {}, 0
+    for part, each in of_parts.items():
+        parts[part], fewer = scored_part(_joined(each, source), f"the {part} part of {source}")
+        left_out += fewer
     parts = _in_parts(parts, fractions, source, own_test="test" in read)
     if first:
         notes.append("classes count from 1: class 1 is output 0; if they are numbers, use the squared loss")
-    data = assembled(parts, loss, name, source, sha256, notes=tuple(dict.fromkeys(notes)))
-    return replace(data, first_class=first)
+    notes += [left_out_note(left_out)] if left_out else []
+    return assembled(
+        parts, loss, name, source, sha256, notes=tuple(dict.fromkeys(notes)), first_class=first, left_out=left_out
+    )
 
 
 def _joined(parts: Sequence[UncheckedPart], source: str) -> UncheckedPart:
     """Return the sequences of several files as one part."""
     for role in "xy":
-        shapes = {getattr(part, role).shape[2:] for part in parts}
+        shapes = {getattr(part, role).shape[1:] for part in parts}
         if len(shapes) > 1:
             raise InputError(f"{role} differs between {source} and the files after it: give the same kind of sequences")
     found = joined(parts)
@@ -228,35 +242,34 @@ def _joined(parts: Sequence[UncheckedPart], source: str) -> UncheckedPart:
 
 
 def assembled(
-    parts: Mapping[str, UncheckedPart], loss: str, name: str, source: str, sha256: str, **more: tuple[str, ...]
+    parts: Mapping[str, UncheckedPart], loss: str, name: str, source: str, sha256: str, **more: Any
 ) -> ArrayData:
     """Return data with these parts, with the loss that was asked for or fits all of them; `more` are other fields."""
     found, reason = _chosen_loss(parts, loss, source)
-    made = {part: content.sequences(f"the {part} part of {source}") for part, content in parts.items()}
+    made: dict[str, RaggedPool] = {
+        part: content.sequences(f"the {part} part of {source}") for part, content in parts.items()
+    }
     first = made["train"]
     for part, other in made.items():
-        for role, one, two in zip("xy", first[:2], other[:2], strict=True):
-            if one.shape[2:] != two.shape[2:]:
+        for role, one, two in (("x", first.x, other.x), ("y", first.y, other.y)):
+            if one.shape[1:] != two.shape[1:]:
                 raise InputError(
                     f"{role} has {_kind(one)} and {PREFIXES[part]}{role} has {_kind(two)} in {source}: give the "
                     "same in both"
                 )
-    if found == "softmax" and not any(part.targets.any() for part in made.values()):
+    if found == "softmax" and not any(part.y.any() for part in made.values()):
         raise InputError(f"y of {source} holds only the class 0, so there is nothing to predict: give other classes")
-    return ArrayData(
-        name, source, sha256, first, made.get("valid"), made.get("test"), found, reason=reason,
-        input_names=more.get("input_names", ()), target_names=more.get("target_names", ()), notes=more.get("notes", ()),
-    )  # fmt: skip
+    return ArrayData(name, source, sha256, first, made.get("valid"), made.get("test"), found, reason=reason, **more)
 
 
 def _kind(values: NDArray[Any]) -> str:
-    return "integers" if values.ndim == 2 else counted(values.shape[2], "real value") + " a step"
+    return "integers" if values.ndim == 1 else counted(values.shape[1], "real value") + " a step"
 
 
 def _chosen_loss(parts: Mapping[str, UncheckedPart], loss: str, source: str) -> tuple[str, str]:
     """Return the loss that was asked for or fits the targets, and why."""
     if loss == "auto":
-        if parts["train"].y.ndim == 2:
+        if parts["train"].y.ndim == 1:
             return "softmax", "y holds classes"
         if all(part.bits for part in parts.values()):
             return "logistic", "all targets are 0 or 1"
@@ -279,9 +292,17 @@ def _in_parts(
         whole, own = given["train"], {name: part for name, part in given.items() if name == "test"}
         if own and fractions is not None and fractions[2]:
             raise InputError(Message("{0} has its own sequences for the test: give {fractions} that end in 0", source))
-        edges = part_ranges(whole.x.shape[1], fractions, source, "sequence")
+        edges = part_ranges(whole.lengths.size, fractions, source, "sequence")
         return {**{name: whole.columns(start, stop) for name, (start, stop) in edges.items() if stop > start}, **own}
     if fractions is not None:
         last = list(given)[-1]
         raise InputError(Message("{0} has arrays for its {1} part: leave {fractions} out", source, last))
     return given
+
+
+def scored_part(part: UncheckedPart, where: str) -> tuple[UncheckedPart, int]:
+    """Return the sequences of a part with a scored step, and the number of the others; raise InputError without any."""
+    found, left_out = part.scored_only()
+    if not found.lengths.size:
+        raise InputError(f"{where} has no scored step, its mask is 0 at all of them: give a mask that is above 0")
+    return found, left_out

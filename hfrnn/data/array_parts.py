@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.data.array_files import check_size
+from hfrnn.data.held import Content
 from hfrnn.data.named_arrays import PREFIXES, ROLES, FileArrays
 from hfrnn.data.trials import Trials, first_class
 from hfrnn.data.windows import Signals
@@ -45,9 +46,11 @@ def pieces_of(part: str, file: FileArrays, read: Mapping[str, Sequence[FileArray
     return found
 
 
-def check_sequences(arrays: Mapping[str, NDArray[Any]], piece: Piece) -> None:
+def check_sequences(arrays: Mapping[str, Content], piece: Piece) -> None:
     """Raise InputError if the arrays of a file, chosen by name, look like one recording."""
     x, y, file = arrays["x"], arrays["y"], piece.file
+    if isinstance(x, list) or isinstance(y, list):
+        return
     if piece.prefix or "x" not in file.called or "lengths" in arrays or x.ndim > 2 or x.dtype.kind != "f":
         return
     steps = max(x.shape, default=0)
@@ -73,8 +76,17 @@ def piece_signals(
         raise InputError(
             Message("{window} cuts one recording, and {0} is for separate sequences: leave one of them out", what)
         )
+    for role, value in roles.items():
+        if isinstance(value, list) and not file.trials:
+            raise InputError(Message(
+                "{window} cuts one recording, and {0} of {1} is a list of {2}: leave one of them out", prefix + role,
+                source, counted(len(value), "array"),
+            ))  # fmt: skip
+    check_filled({prefix + role: value for role, value in roles.items()}, source)
     lists = {role: each if isinstance(each, list) else [each] for role, each in roles.items()}
-    check_filled({prefix + role: each for role, values in lists.items() for each in values}, source)
+    for role, values in lists.items():
+        for one in values:
+            check_size(one.shape, 8, f"{prefix}{role} of {source}")
     called = {role: file.called.get(prefix + role, prefix + role) for role in lists}
     if file.matlab or any(isinstance(each, list) for each in roles.values()):
         trials = Trials(lists, called, source)
@@ -143,9 +155,9 @@ def counted_from_zero(pieces: Sequence[Piece], loss: str) -> tuple[int, list[Pie
     return first, found
 
 
-def check_filled(arrays: Mapping[str, NDArray[Any]], source: str) -> None:
-    """Raise InputError if an array is empty, or too large in double precision."""
+def check_filled(arrays: Mapping[str, Content], source: str) -> None:
+    """Raise InputError if an array is empty."""
     for name, value in arrays.items():
-        check_size(value.shape, 8, f"{name} of {source}")
-        if value.size == 0:
-            raise InputError(f"{name} of {source} has shape {value.shape}, which holds nothing: give some numbers")
+        for each in value if isinstance(value, list) else [value]:
+            if each.size == 0:
+                raise InputError(f"{name} of {source} has shape {each.shape}, which holds nothing: give some numbers")

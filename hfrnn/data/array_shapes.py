@@ -1,21 +1,26 @@
-"""Bring arrays of sequences into one layout, time-major, and check their shapes and numbers."""
+"""Bring arrays of sequences into one layout, without padding, and check their shapes and numbers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.data.tasks import TaskSequences
+from hfrnn.data.array_files import check_size
+from hfrnn.data.ragged import RaggedPool, first_rows
 from hfrnn.errors import InputError, Message
+from hfrnn.wording import counted
 
 LARGEST = 1e15
 """Largest absolute value of inputs and targets: its square is far within the range of float32."""
 MOST_SYMBOLS = 2**31 - 2
 """Largest number of a symbol or a class."""
+BLOCK = 2**15
+"""Numbers that are checked at once, so that the check takes little memory."""
 
 Values = NDArray[Any]
 
@@ -35,22 +40,76 @@ class ArrayFormat(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class UncheckedPart:
-    """Sequences of one part, time-major, before their numbers are checked; `prefix` begins the names of its arrays."""
+    """Sequences of one part before their numbers are checked, one after another without padding.
 
-    x: Values  # (T, N) integers or (T, N, n_in) real values
-    y: Values  # (T, N) integers or (T, N, n_out) real values
-    weights: NDArray[np.float32]  # (T, N) or (T, N, n_out), 0 in the padding and where nothing is scored
+    Its arrays belong to it: `sequences` writes to them. With `last_only`, y has one row for each sequence, the targets
+    of its last step. `numbers` are those of the sequences in the arrays that were given, and `prefix` begins the names
+    of these arrays.
+    """
+
+    x: Values  # (rows,) integers or (rows, n_in) real values
+    y: Values  # (rows,) integers or (rows, n_out) real values
+    weights: NDArray[np.float32] | None  # (rows,) or (rows, n_out), 0 where nothing is scored; None: 1 everywhere
     lengths: NDArray[np.int64]  # (N,)
     prefix: str = ""
+    last_only: bool = False
+    numbers: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of_padded(
+        cls, x: Values, y: Values, weights: Values | None, lengths: NDArray[np.int64], prefix: str = "",
+        last_only: bool = False,
+    ) -> UncheckedPart:  # fmt: skip
+        """Return the sequences of time-major arrays, (T, N, ...), without their padding."""
+        exists = np.arange(x.shape[0]) < lengths[:, None]  # (N, T)
+
+        def rows(values: Values) -> Values:
+            return values.swapaxes(0, 1)[exists]
+
+        own = None if weights is None else rows(weights).astype(np.float32, copy=False)
+        return cls(rows(x), y.copy() if last_only else rows(y), own, lengths, prefix, last_only)
 
     def columns(self, start: int, stop: int) -> UncheckedPart:
-        """Return the sequences from `start` up to, but not including, `stop`."""
-        at = slice(start, stop)
-        return UncheckedPart(self.x[:, at], self.y[:, at], self.weights[:, at], self.lengths[at], self.prefix)
+        """Return the sequences from `start` up to, but not including, `stop`; their numbers begin with 0."""
+        edges = np.concatenate([[0], np.cumsum(self.lengths)])
+        rows, at = slice(int(edges[start]), int(edges[stop])), slice(start, stop)
+        weights, numbers = self.weights if self.weights is None else self.weights[rows], self.numbers
+        if numbers is not None:
+            numbers = numbers[at] - (numbers[start - 1] + 1 if start else 0)
+        y = self.y[at if self.last_only else rows]
+        return replace(self, x=self.x[rows], y=y, weights=weights, lengths=self.lengths[at], numbers=numbers)
+
+    def scored_only(self) -> tuple[UncheckedPart, int]:
+        """Return the sequences with a scored step, and the number of the others."""
+        if self.weights is None:
+            return self, 0
+        weights = self.weights.reshape(len(self.weights), -1).max(axis=1, initial=0)
+        kept = np.maximum.reduceat(weights, first_rows(self.lengths)) > 0
+        if kept.all():
+            return self, 0
+        rows = np.repeat(kept, self.lengths)
+        numbers = np.arange(kept.size) if self.numbers is None else self.numbers
+        found = replace(
+            self, x=self.x[rows], y=self.y[rows], weights=self.weights[rows], lengths=self.lengths[kept],
+            numbers=numbers[kept],
+        )  # fmt: skip
+        return found, int((~kept).sum())
+
+    def at_every_step(self) -> UncheckedPart:
+        """Return the sequences with targets and weights at every step, 0 except at the last one if that is scored."""
+        if not self.last_only:
+            return self
+        ends = np.cumsum(self.lengths) - 1
+        y = np.zeros((len(self.x), *self.y.shape[1:]), self.y.dtype)
+        weights = np.zeros(len(self.x), np.float32)
+        y[ends], weights[ends] = self.y, 1
+        return replace(self, y=y, weights=weights, last_only=False)
 
     @property
     def scored(self) -> NDArray[np.bool_]:
         """Which targets are scored, in the shape of y."""
+        if self.weights is None:
+            return np.broadcast_to(True, self.y.shape)
         return _broadcast(self.weights > 0, self.y.shape)
 
     @property
@@ -63,40 +122,80 @@ class UncheckedPart:
         """Whether all scored targets are from 0 to 1, or not finite."""
         return bool((~self.scored | ~((self.y < 0) | (self.y > 1))).all())
 
-    def sequences(self, where: str) -> TaskSequences:
-        """Return the sequences after checking their numbers: zeros in the padding and where nothing is scored."""
-        exists = np.arange(self.x.shape[0])[:, None] < self.lengths
-        x = _checked(self.x, _broadcast(exists, self.x.shape), f"{self.prefix}x", where)
-        y = _checked(self.y, self.scored, f"{self.prefix}y", where)
-        empty = np.flatnonzero(~(self.weights > 0).reshape(len(exists), len(self.lengths), -1).any(axis=(0, 2)))
-        if empty.size:
-            raise InputError(
-                f"sequence {empty[0]} (counted from 0) of {where} has no scored step, its mask is 0 at all of them: "
-                "leave it out"
+    def sequences(self, where: str) -> RaggedPool:
+        """Return the sequences after checking their numbers; targets that are not scored become zeros."""
+        x = self._checked(self.x, None, "x", where)
+        y = self._checked(self.y, self.scored if self.weights is not None else None, "y", where)
+        return RaggedPool(x, y, self.weights, self.lengths, first_rows(self.lengths), self.last_only)
+
+    def _checked(self, values: Values, counted: NDArray[np.bool_] | None, role: str, where: str) -> Values:
+        """Return values as real numbers or int32 symbols, with 0 where they do not count; None: all count."""
+        symbols = values.ndim == 1
+        kind = np.dtype(np.int32 if symbols else stored_type(values.dtype))
+        for start in range(0, len(values), rows := max(BLOCK // max(math.prod(values.shape[1:]), 1), 1)):
+            block = values[start : start + rows] if symbols else as_float64(values[start : start + rows])
+            wrong = (block < 0) | (block > MOST_SYMBOLS) if symbols else ~(np.abs(block) <= LARGEST)
+            if counted is not None:
+                wrong &= counted[start : start + rows]
+            if wrong.any():
+                row, *k = (int(each) for each in np.argwhere(wrong)[0])
+                raise self._wrong_number(block[(row, *k)], start + row, k, role, where)
+        if counted is not None and not counted.all():
+            values[~counted] = 0
+        return values.astype(kind, copy=False)
+
+    def _wrong_number(self, value: Any, row: int, entry: list[int], role: str, where: str) -> InputError:
+        """Return the error of a number that cannot be an input or a target."""
+        name = self.prefix + role
+        if role == "y" and self.last_only:
+            n, t = row, int(self.lengths[row]) - 1
+        else:
+            starts = first_rows(self.lengths)
+            n = int(np.searchsorted(starts, row, side="right")) - 1
+            t = row - int(starts[n])
+        number = n if self.numbers is None else int(self.numbers[n])
+        symbols = not entry and (self.x if role == "x" else self.y).ndim == 1
+        place = f"step {t} of sequence {number}" + (f", entry {entry[0]}" if entry else "") + " (counted from 0)"
+        if symbols:
+            return InputError(
+                f"{name} holds {value} at {place} of {where}: symbols and classes count from 0 to 2^31 - 2"
             )
-        return TaskSequences(x, y, self.weights, self.lengths)
+        what = f"{value:g}" if np.isfinite(value) else {True: "NaN", False: "an infinity"}[bool(np.isnan(value))]
+        advice = f"give numbers of at most {LARGEST:g} in size" if np.isfinite(value) else "give finite numbers"
+        if role == "y" and not np.isfinite(value):
+            advice += ", or a mask that is 0 there"
+        return InputError(f"{name} holds {what} at {place} of {where}: {advice}")
 
 
 def joined(parts: Sequence[UncheckedPart]) -> UncheckedPart | None:
-    """Return the sequences of several parts side by side, padded with zeros; None if there are none."""
+    """Return the sequences of several parts one after another; None if there are none."""
     if len(parts) < 2:
         return parts[0] if parts else None
-    T = max(len(part.x) for part in parts)
-    by_output = any(part.weights.ndim == 3 for part in parts)
-
-    def padded(values: Values) -> Values:
-        return np.pad(values, [(0, T - len(values)), *[(0, 0)] * (values.ndim - 1)])
-
-    weights = [_broadcast(part.weights, part.y.shape) if by_output else part.weights for part in parts]
-    x, y = (np.concatenate([padded(getattr(part, role)) for part in parts], axis=1) for role in "xy")
-    return UncheckedPart(
-        x, y, np.concatenate([padded(each) for each in weights], axis=1), np.concatenate([p.lengths for p in parts])
-    )
+    last_only = all(part.last_only for part in parts)
+    parts = [part if last_only else part.at_every_step() for part in parts]
+    weights = None
+    if any(part.weights is not None for part in parts):
+        given = [np.ones(len(part.x), np.float32) if part.weights is None else part.weights for part in parts]
+        if any(each.ndim == 2 for each in given):
+            n_out = parts[0].y.shape[1]
+            given = [np.repeat(each[:, None], n_out, axis=1) if each.ndim == 1 else each for each in given]
+        weights = np.concatenate(given)
+    x, y, lengths = (np.concatenate([getattr(part, role) for part in parts]) for role in ("x", "y", "lengths"))
+    return UncheckedPart(x, y, weights, lengths, parts[0].prefix, last_only)
 
 
 def _broadcast(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return (T, N) or (T, N, n_out) values in a shape with as many axes or one more."""
-    return np.broadcast_to(values[:, :, None] if values.ndim < len(shape) else values, shape)
+    """Return values in a shape with as many axes or one more."""
+    return np.broadcast_to(values[..., None] if values.ndim < len(shape) else values, shape)
+
+
+def stored_type(given: np.dtype[Any]) -> type[np.floating[Any]]:
+    """Return float32 for types whose numbers it holds exactly, else float64.
+
+    >>> stored_type(np.dtype("uint8")), stored_type(np.dtype("int32"))
+    (<class 'numpy.float32'>, <class 'numpy.float64'>)
+    """
+    return np.float32 if np.can_cast(given, np.float32) else np.float64
 
 
 def as_float64(values: Values) -> NDArray[np.float64]:
@@ -105,30 +204,15 @@ def as_float64(values: Values) -> NDArray[np.float64]:
         return values.astype(np.float64)
 
 
-def _checked(values: Values, counted: NDArray[np.bool_], name: str, where: str) -> Values:
-    """Return values as float64, or as int32 symbols, with 0 where they do not count."""
-    symbols = values.ndim == 2
-    if not symbols:
-        values = as_float64(values)
-    wrong = counted & ((values < 0) | (values > MOST_SYMBOLS) if symbols else ~(np.abs(values) <= LARGEST))
-    if wrong.any():
-        t, n, *k = (int(each) for each in np.argwhere(wrong)[0])
-        place = f"step {t} of sequence {n}" + (f", entry {k[0]}" if k else "") + " (counted from 0)"
-        value = values[(t, n, *k)]
-        if symbols:
-            raise InputError(
-                f"{name} holds {value} at {place} of {where}: symbols and classes count from 0 to 2^31 - 2"
-            )
-        what = f"{value:g}" if np.isfinite(value) else {True: "NaN", False: "an infinity"}[bool(np.isnan(value))]
-        advice = f"give numbers of at most {LARGEST:g} in size" if np.isfinite(value) else "give finite numbers"
-        if name.endswith("y") and not np.isfinite(value):
-            advice += ", or a mask that is 0 there"
-        raise InputError(f"{name} holds {what} at {place} of {where}: {advice}")
-    return np.where(counted, values, 0).astype(np.int32 if symbols else np.float64)
+Arrays = Values | list[Values]
+"""An array, or one for each sequence, of unequal lengths."""
 
 
-def arranged(arrays: Mapping[str, Values | None], prefix: str, layout: ArrayFormat) -> UncheckedPart:
+def arranged(given: Mapping[str, Arrays | None], prefix: str, layout: ArrayFormat) -> UncheckedPart:
     """Return one part, given its arrays by role (x, y, mask, lengths), after checking their shapes."""
+    arrays = {role: each for role, each in given.items() if not isinstance(each, list)}
+    if len(arrays) < len(given):
+        return _arranged_lists(given, prefix, layout)
     x, y = arrays["x"], arrays["y"]
     assert x is not None
     assert y is not None
@@ -136,19 +220,109 @@ def arranged(arrays: Mapping[str, Values | None], prefix: str, layout: ArrayForm
     T, N = x.shape[:2]
     lengths = _lengths(arrays["lengths"], T, N, f"{prefix}lengths", layout)
     y, last_only = _targets(y, T, N, prefix, layout)
-    exists = np.arange(T)[:, None] < lengths
+    steps = int(lengths.sum())
+    weights = None
     if last_only:
         if arrays["mask"] is not None:
-            raise InputError(
-                f"{prefix}y of {layout.source} has one target for each sequence, and {prefix}mask is for targets at "
-                "every step: leave the mask out"
-            )
-        weights = (np.arange(T)[:, None] == lengths - 1).astype(np.float32)
-        y = np.broadcast_to(y, (T, *y.shape))
-    else:
+            raise _mask_of_last(prefix, layout.source)
+    elif arrays["mask"] is not None:
         weights = _weights(arrays["mask"], y, f"{prefix}mask", layout)
-        weights = np.where(_broadcast(exists, weights.shape), weights, 0).astype(np.float32)
-    return UncheckedPart(x, y, weights, lengths, prefix)
+    check_size((steps, *x.shape[2:]), 8, f"{prefix}x of {layout.source}")
+    check_size((len(y) if last_only else steps, *y.shape[1 if last_only else 2 :]), 8, f"{prefix}y of {layout.source}")
+    return UncheckedPart.of_padded(x, y, weights, lengths, prefix, last_only)
+
+
+def stacked(arrays: list[Values]) -> Arrays:
+    """Return arrays of one shape as one array with the sequences on its first axis; others as they are.
+
+    >>> stacked([np.zeros((3, 2)), np.zeros((3, 2))]).shape
+    (2, 3, 2)
+    """
+    return np.stack(arrays) if len({each.shape for each in arrays}) == 1 else arrays
+
+
+def _arranged_lists(arrays: Mapping[str, Arrays | None], prefix: str, layout: ArrayFormat) -> UncheckedPart:
+    """Return one part, given its arrays by role, some of them lists with an array for each sequence.
+
+    The arrays of a list have the steps first, whatever the layout says. Their shapes are checked as if all sequences
+    were a single one.
+    """
+    source, layout = layout.source, layout._replace(time_first=False)
+    x, y, mask = arrays["x"], arrays["y"], arrays["mask"]
+    if not isinstance(x, list):
+        which = prefix + ("y" if isinstance(y, list) else "mask")
+        raise InputError(
+            f"{which} of {source} is a list of arrays of unequal shapes, and {prefix}x is one array: give {prefix}x as "
+            "such a list too"
+        )
+    if arrays["lengths"] is not None:
+        raise InputError(
+            f"{prefix}x of {source} is a list of arrays, which have lengths of their own: leave {prefix}lengths out"
+        )
+    lengths = np.array([len(each) if each.ndim else 0 for each in x], dtype=np.int64)
+    S, N = int(lengths.sum()), len(x)
+    together = _inputs(_joined(x, lengths, f"{prefix}x", source), f"{prefix}x", layout)[:, 0]
+    check_size(together.shape, 8, f"{prefix}x of {source}")
+    if not isinstance(y, list):
+        assert y is not None
+        found, last_only = _targets(y, int(lengths.max()), N, prefix, layout)
+        if not last_only:
+            raise _no_list(f"{prefix}y", prefix, source, ", or one target for each sequence")
+        if mask is not None:
+            raise _mask_of_last(prefix, source)
+        return UncheckedPart(together, found.copy(), None, lengths, prefix, last_only=True)
+    targets, _ = _targets(_joined(y, lengths, f"{prefix}y", source), S, 1, prefix, layout)
+    check_size(targets.shape, 8, f"{prefix}y of {source}")
+    weights = None
+    if mask is not None:
+        if not isinstance(mask, list):
+            raise _no_list(f"{prefix}mask", prefix, source)
+        joined = _joined(mask, lengths, f"{prefix}mask", source, column=False)
+        weights = _weights(joined, targets, f"{prefix}mask", layout)[:, 0].astype(np.float32)
+    return UncheckedPart(together, targets[:, 0], weights, lengths, prefix)
+
+
+def _joined(arrays: list[Values], lengths: NDArray[np.int64], name: str, source: str, column: bool = True) -> Values:
+    """Return the arrays of all sequences as those of a single one, (1, steps, ...).
+
+    With `column`, real numbers (steps,) become (steps, 1).
+    """
+    if len(arrays) != len(lengths):
+        raise InputError(
+            f"{name} of {source} is a list of {counted(len(arrays), 'array')}, and there are {len(lengths)} sequences: "
+            "give as many"
+        )
+    for n, (each, length) in enumerate(zip(arrays, lengths.tolist(), strict=True)):
+        first = arrays[0]
+        if each.ndim == 0 or each.shape[1:] != first.shape[1:] or each.dtype.kind != first.dtype.kind:
+            raise InputError(
+                f"{name} of {source} holds an array of shape {each.shape} and type {each.dtype} for sequence {n} "
+                f"(counted from 0), and one of shape {first.shape} and type {first.dtype} for sequence 0: give arrays "
+                "that differ in the number of steps only"
+            )
+        if len(each) != length:
+            raise InputError(
+                f"{name} of {source} has {counted(len(each), 'step')} for sequence {n} (counted from 0), and its "
+                f"inputs have {length}: give as many"
+            )
+    together = np.concatenate(arrays)
+    if column and together.ndim == 1 and together.dtype.kind == "f":
+        together = together[:, None]
+    return together[None]
+
+
+def _no_list(name: str, prefix: str, source: str, more: str = "") -> InputError:
+    return InputError(
+        f"{name} of {source} is one array, and {prefix}x is a list of arrays of unequal lengths: give {name} as such a "
+        f"list{more}"
+    )
+
+
+def _mask_of_last(prefix: str, source: str) -> InputError:
+    return InputError(
+        f"{prefix}y of {source} has one target for each sequence, and {prefix}mask is for targets at every step: leave "
+        "the mask out"
+    )
 
 
 def _time_major(values: Values, layout: ArrayFormat) -> Values:
@@ -166,7 +340,7 @@ def _inputs(x: Values, name: str, layout: ArrayFormat) -> Values:
     if x.ndim == 2 and x.dtype.kind == "f" and layout.matlab:
         x = x[:, :, None]
     if x.dtype.kind == "b":
-        x = x.astype(np.float64)
+        x = x.astype(np.float32)
     if x.ndim == 2 and x.dtype.kind == "f":
         raise InputError(Message(
             "{0} of {1} has shape {2} and real numbers: give {3}, or {window} if it is one recording (steps, n_in)",
@@ -247,11 +421,9 @@ def _lengths(lengths: Values | None, T: int, N: int, name: str, layout: ArrayFor
     return found.astype(np.int64)
 
 
-def _weights(mask: Values | None, y: Values, name: str, layout: ArrayFormat) -> Values:
+def _weights(mask: Values, y: Values, name: str, layout: ArrayFormat) -> Values:
     """Return the weights (T, N) or (T, N, n_out) of the targets."""
     T, N = y.shape[:2]
-    if mask is None:
-        return np.ones((T, N), dtype=np.float32)
     steps = (T, N) if layout.time_first else (N, T)
     allowed = [steps, (*steps, 1)] if y.ndim == 2 else [steps, (*steps, 1), (*steps, y.shape[2])]
     if mask.shape not in allowed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 import platform
@@ -57,7 +58,7 @@ class Corpus:
 
 
 def read_text(path: str | os.PathLike[str], level: str) -> Text:
-    """Read a whole text file without changing its newlines.
+    """Read a whole text file without changing its newlines, but without a byte order mark at its beginning.
 
     At level "word" a missing newline at the end of the file is added, so that every line ends with one. The file is
     UTF-8 for levels "char" and "word", and has at most a sixteenth of the machine's memory.
@@ -75,6 +76,7 @@ def read_text(path: str | os.PathLike[str], level: str) -> Text:
         raise InputError(f"{path} cannot be read (permission denied); allow reading it or give another file") from error
     except (OSError, ValueError) as error:
         raise InputError(f"{str(path)!r} cannot be read ({reason_of(error)}); give the path of a text file") from error
+    data = data.removeprefix(codecs.BOM_UTF8)  # no symbol of the text
     if not data:
         raise InputError(f"{path} is empty; give a file with text in it")
     if level == "byte":

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.choices import MIDI_FILES, RECORDINGS, STEPS_PER_BEAT
+from hfrnn.choices import MIDI_FILES, STEPS_PER_BEAT
 from hfrnn.data.array_files import check_size
 from hfrnn.data.music import KEYS, Music
 from hfrnn.data.splits import part_ranges
-from hfrnn.errors import InputError, MissingExtraError, how_to_install, reason_of
+from hfrnn.errors import InputError, Message, MissingExtraError, how_to_install, reason_of
 from hfrnn.files import read_bytes
-from hfrnn.wording import counted
+from hfrnn.wording import counted, left_out_note
 
 LOWEST = 21
 """The MIDI note of the first key of a piano."""
@@ -30,6 +30,7 @@ DRUMS = 9
 """The channel of percussion, counted from 0; musicians call it channel 10."""
 LARGEST = 2**22
 """Most bytes of a MIDI file; its messages take far more memory than the file."""
+_NAMED = 20  # most files that one message names
 _ENDLESS = re.compile(rb"[\x80-\xff]{4096}")  # a number of that many digits would take very long to read
 
 
@@ -42,28 +43,44 @@ class _Note(NamedTuple):
 
 
 def load_midi(
-    path: str | os.PathLike[str], steps_per_beat: int = STEPS_PER_BEAT, fractions: Sequence[float] | None = None
-) -> Music:
+    path: str | os.PathLike[str], steps_per_beat: int = STEPS_PER_BEAT, fractions: Sequence[float] | None = None,
+    skip_bad: bool = False,
+) -> Music:  # fmt: skip
     """Load a MIDI file, or those of a folder and its folders, as piano rolls, each a piece.
 
     A piece goes from the first step in which a key sounds to the last one. Notes begin and end at the nearest step and
     last at least one. Percussion (channel 10) and notes beyond the keys of a piano are left out. `fractions` are the
-    shares of the pieces for training, validation and test, in the order of the names.
+    shares of the pieces for training, validation and test, in the order of the names. With `skip_bad`, files that
+    cannot be read are left out; all that cannot be read are named otherwise.
     """
     files = midi_files(path)
-    digest, pieces, taken = hashlib.sha256(), [], 0
+    digest, pieces, taken, bad = hashlib.sha256(), [], 0, list[str]()
     for file in files:
-        content = _content(file)
+        try:
+            content = _content(file)
+            roll = _roll(_notes(content, steps_per_beat, str(file)), str(file), taken)
+        except MissingExtraError:
+            raise
+        except InputError as error:
+            bad.append(str(error))
+            continue
         digest.update(f"{file.relative_to(path).as_posix()}\n".encode("utf-8", "surrogateescape"))
         digest.update(hashlib.sha256(content).digest())
-        pieces.append(_roll(_notes(content, steps_per_beat, str(file)), str(file), taken))
-        taken += pieces[-1].nbytes
+        pieces.append(roll)
+        taken += roll.nbytes
+    if bad and not (skip_bad and pieces):
+        raise _unread(bad, len(files))
+    empty, pieces = sum(len(piece) == 0 for piece in pieces), [piece for piece in pieces if len(piece)]
+    if not pieces:
+        raise InputError(f"{path} has no notes that a piano can play, without percussion: give other files")
     ranges = part_ranges(len(pieces), fractions, str(path), "piece")
     parts = {name: pieces[start:stop] for name, (start, stop) in ranges.items()}
     for name, part in parts.items():
-        check_size((max(map(len, part), default=0), len(part), KEYS), 8, f"the {name} part of {path}")
+        check_size((sum(map(len, part)), KEYS), 8, f"the {name} part of {path}")
     steps = counted(sum(map(len, pieces)), "step")
-    note = f"in the order of names; {counted(steps_per_beat, 'step')} per beat, {steps} in all"
+    left_out = f"; {counted(len(bad), 'file')} that cannot be read left out" if bad else ""
+    left_out += f"; {left_out_note(empty, 'piece')}" if empty else ""
+    note = f"in the order of names; {counted(steps_per_beat, 'step')} per beat, {steps} in all{left_out}"
     return Music(Path(path).name, **parts, source=str(path), sha256=digest.hexdigest(), note=note)
 
 
@@ -82,9 +99,21 @@ def midi_files(path: str | os.PathLike[str]) -> list[Path]:
     if not found:
         raise InputError(
             f"{path} is a folder, which is read as MIDI music, and has no files that end in {' or '.join(MIDI_FILES)}: "
-            f"give one that has; {RECORDINGS}"
+            "give one that has, or tables with a suffix such as .csv"
         )
     return sorted(found, key=lambda file: file.relative_to(path).as_posix())
+
+
+def _unread(reasons: Sequence[str], files: int) -> InputError:
+    """Return the error about files that cannot be read, each with its reason."""
+    if len(reasons) == 1:
+        return InputError(
+            reasons[0] if files == 1 else Message("{0}, or leave it out with {skip_bad:True}", reasons[0])
+        )
+    more = f"; and {len(reasons) - _NAMED} more" if len(reasons) > _NAMED else ""
+    advice = "; leave these files out with {skip_bad:True}" if len(reasons) < files else ""
+    found = f"{len(reasons)} of {files} files cannot be read: {'; '.join(reasons[:_NAMED])}{more}"
+    return InputError(Message(f"{{0}}{advice}", found))
 
 
 def _content(file: Path) -> bytes:
@@ -141,10 +170,10 @@ def _note(key: int, start: int, stop: int, steps_per_beat: int, beat: int) -> _N
 
 
 def _roll(notes: Iterator[_Note], source: str, taken: int) -> NDArray[np.float32]:
-    """Return the piano roll of some notes, (steps, 88); `taken` bytes are held by those before it."""
+    """Return the piano roll of some notes, (steps, 88), which may be none; `taken` bytes are held by those before."""
     found = list(notes)
     if not found:
-        raise InputError(f"{source} has no notes that a piano can play, without percussion: take it away")
+        return np.zeros((0, KEYS), dtype=np.float32)
     begin, end = min(note.first for note in found), max(note.end for note in found)
     check_size((end - begin, KEYS), 4, f"the piano roll of {source}", taken)
     roll = np.zeros((end - begin, KEYS), dtype=np.float32)

@@ -28,8 +28,9 @@ from hfrnn.choices import PARTS
 from hfrnn.data.array_files import check_size, file_content, npz_names, read_array_file
 from hfrnn.data.corpora import find_files
 from hfrnn.data.matlab import load_mat, mat_names
-from hfrnn.data.tasks import TaskSequences
+from hfrnn.data.ragged import RaggedPool, first_rows
 from hfrnn.errors import InputError
+from hfrnn.wording import left_out_note
 
 
 @dataclass(frozen=True)
@@ -59,21 +60,18 @@ def load_music(name: str = "jsb") -> Music:
     return _load_cells(path, name) if path.suffix == ".mat" else _load_packed(path, name)
 
 
-def music_batch(pieces: Sequence[NDArray[np.float32]]) -> TaskSequences:
-    """Put pieces side by side, for the logistic loss: the target at step t is the chord at t, the input the one before.
+def music_batch(pieces: Sequence[NDArray[np.float32]]) -> RaggedPool:
+    """Put pieces one after another, for the logistic loss: an input is the chord before that of its target.
 
-    Pieces are (T_i, 88) arrays of 0 and 1, at least one. Inputs, an empty chord and then the piece without its last
-    chord, and targets are (T, B, 88) float32; weights (T, B) are 1 at every step of a piece.
+    Pieces are (T_i, 88) arrays of 0 and 1, at least one. The first input is an empty chord. Inputs and targets lie in
+    the same memory, where an empty chord stands before each piece.
     """
     lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
-    T, B = int(lengths.max()), len(pieces)
-    inputs = np.zeros((T, B, KEYS), dtype=np.float32)
-    targets = np.zeros((T, B, KEYS), dtype=np.float32)
-    for column, piece in enumerate(pieces):
-        targets[: len(piece), column] = piece
-        inputs[1 : len(piece), column] = piece[:-1]
-    weights = (np.arange(T)[:, None] < lengths).astype(np.float32)
-    return TaskSequences(inputs, targets, weights, lengths)
+    starts = first_rows(lengths + 1)
+    rolls = np.zeros((int(lengths.sum()) + len(pieces), KEYS), dtype=np.float32)
+    for start, piece in zip(starts.tolist(), pieces, strict=True):
+        rolls[start + 1 : start + 1 + len(piece)] = piece
+    return RaggedPool(rolls[:-1], rolls[1:], None, lengths, starts)
 
 
 KEYS = 88
@@ -161,11 +159,14 @@ def _load_cells(path: str | os.PathLike[str], name: str) -> Music:
 
 
 def _music(name: str, parts: Sequence[list[NDArray[np.float32]]], path: str | os.PathLike[str], digest: str) -> Music:
-    """Put three parts together, if their arrays fit into memory."""
+    """Put three parts together without their empty pieces, if their arrays fit into memory."""
     for part, pieces in zip(PARTS, parts, strict=True):
-        check_size((max(map(len, pieces)), len(pieces), KEYS), 8, f"the {part} part of {path}")
-    train, valid, test = parts
-    return Music(name, train, valid, test, str(path), digest)
+        if not any(map(len, pieces)):
+            raise InputError(f"the {part} part of {path} has no piece with a step: give one")
+        check_size((sum(map(len, pieces)), KEYS), 8, f"the {part} part of {path}")
+    train, valid, test = ([piece for piece in pieces if len(piece)] for pieces in parts)
+    empty = sum(len(piece) == 0 for pieces in parts for piece in pieces)
+    return Music(name, train, valid, test, str(path), digest, left_out_note(empty, "piece") if empty else "")
 
 
 def _check_names(names: Sequence[str], found: Any, source: str) -> None:
@@ -184,9 +185,11 @@ def _listed(cells: Any, name: str, source: str) -> list[Any]:
 
 
 def _piece(piece: Any, name: str, source: str) -> NDArray[np.float32]:
-    """Return one piece, (steps, 88) of 0 and 1."""
-    found = piece if isinstance(piece, np.ndarray) and piece.dtype.kind in "fiub" else np.zeros(0)
-    if found.shape[1:] != (KEYS,) or not len(found):
+    """Return one piece, (steps, 88) of 0 and 1; it may have no steps."""
+    found = piece if isinstance(piece, np.ndarray) and piece.dtype.kind in "fiub" else np.zeros(1)
+    if found.size == 0:
+        return np.zeros((0, KEYS), dtype=np.float32)
+    if found.shape[1:] != (KEYS,):
         shape = getattr(piece, "shape", "no shape")
         raise InputError(f"{name} of {source} holds a piece of shape {shape}: give (steps, {KEYS}) matrices of 0 and 1")
     if not ((found == 0) | (found == 1)).all():

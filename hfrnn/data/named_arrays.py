@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hfrnn.data.array_files import NUMBERS, damage_reported, file_content, npz_headers, read_array_file
 from hfrnn.data.hdf5 import held_by_hdf5
@@ -72,6 +71,7 @@ class FileArrays(NamedTuple):
     lacks: Mapping[str, Message] = {}
     hashes: tuple[str, ...] = ()
     stacked: frozenset[str] = frozenset()  # roles with columns of several names
+    trials: bool = True  # whether lists hold trials; else the sequences of a list have their steps first
 
 
 def read_file_arrays(path: str, names: ArrayNames, windowed: bool = False) -> FileArrays:
@@ -208,11 +208,11 @@ def _npy_pair(path: str, names: ArrayNames) -> FileArrays:
     return FileArrays(content, path, digest, called={"x": "x", "y": "y"}, hashes=(found.sha256, other.sha256))
 
 
-def together(file: FileArrays, prefix: str) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    """Return the arrays of one part of a file by role, with trials padded to one length, and notes for a person."""
+def together(file: FileArrays, prefix: str) -> tuple[dict[str, Content], tuple[str, ...]]:
+    """Return the arrays of one part of a file by role, with the steps of trials first, and notes for a person."""
     roles: dict[str, Content] = {role: file.content[prefix + role] for role in ROLES if prefix + role in file.content}
-    if not any(isinstance(each, list) for each in roles.values()):
-        return {role: each for role, each in roles.items() if not isinstance(each, list)}, ()
+    if not file.trials or not any(isinstance(each, list) for each in roles.values()):
+        return roles, ()
     called = {role: file.called.get(prefix + role, prefix + role) for role in roles}
     x = roles["x"]
     if not isinstance(x, list):
@@ -221,11 +221,11 @@ def together(file: FileArrays, prefix: str) -> tuple[dict[str, NDArray[Any]], tu
             f"{other} of {file.source} holds trials, and {called['x']} is one array: choose inputs that hold trials"
         )
     y = roles.get("y")
-    last = {} if isinstance(y, list) or y is None else {"y": y}  # a target for each trial
+    last: dict[str, Content] = {} if isinstance(y, list) or y is None else {"y": y}  # a target for each trial
     found = Trials(
         {role: each for role, each in roles.items() if isinstance(each, list)}, called, file.source
     )  # fmt: skip
-    return {**found.padded(), **last}, tuple(found.notes)
+    return {**found.sequences(), **last}, tuple(found.notes)
 
 
 # ---------------------------------------------------------------------- files

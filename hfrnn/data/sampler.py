@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from hfrnn.errors import CheckpointError
 
+NEAR = 0.1
+"""Logarithm of the factor by which two sequences may change places when an epoch sorts them by length."""
 COUNTERS = ("epoch", "position", "parts", "drawn")
 """The counters that a sampler's state consists of."""
 _GRADIENT, _CURVATURE, _SEPARATE = 0, 1, 2  # the sampler's independent random generators
@@ -26,13 +28,19 @@ class SequenceSampler:
 
     There are `sequences` of `length` steps. A subset of some predicted symbols has round(symbols / length) sequences,
     but at least 1 and at most all. Without `symbols`, a subset has all sequences; without `first`, subsets do not grow.
+
+    `lengths` returns the steps of each sequence in an epoch, if they may differ; an epoch may then have other than
+    `sequences` sequences, too. A subset is ordered from its longest sequence to its shortest. If `alike` is given, the
+    sequences of a subset have similar lengths: an epoch leaves a random rest out, sorts the others by their lengths,
+    each multiplied by a random factor within `NEAR`, and takes its subsets from them in a random order.
     """
 
     def __init__(
-        self, sequences: int, length: int, symbols: int | None = None, seed: int = 0, first: int | None = None,
-        growth: float = 1.0,
+        self, sequences: int, length: float, symbols: int | None = None, seed: int = 0, first: int | None = None,
+        growth: float = 1.0, lengths: Callable[[int], NDArray[np.int64]] | None = None, alike: bool = False,
     ) -> None:  # fmt: skip
         self.sequences, self.length, self.seed = sequences, length, seed
+        self._lengths_of, self._alike = lengths, alike
         self.subset = sequences if symbols is None else self._count(symbols, sequences)
         self.first = self.subset if first is None else self._count(first, self.subset)
         self.growth = float(growth)
@@ -57,26 +65,27 @@ class SequenceSampler:
     @property
     def epoch_is_over(self) -> bool:
         """Whether the next subset begins a new epoch."""
-        return self._position + self.next_size > self.sequences
+        return self._position + min(self.next_size, self._order.size) > self._order.size
 
     @property
     def fraction(self) -> float:
         """The share of this epoch's subsets that was drawn, if all further subsets are as large as the next."""
-        return min(1.0, self._position / (self.sequences - self.sequences % self.next_size))
+        of_epoch = self._order.size
+        return min(1.0, self._position / (of_epoch - of_epoch % min(self.next_size, of_epoch)))
 
     def draw(self) -> NDArray[np.int64]:
-        """Draw the next gradient subset: column numbers of the (T, N) arrays, (M,), in increasing order."""
+        """Draw the next gradient subset: numbers of sequences (M,), increasing or from the longest down."""
         if self.epoch_is_over:
             self._epoch, self._position = self._epoch + 1, 0
             self._order = self._shuffled()
-        start, self._position = self._position, self._position + self.next_size
+        start, self._position = self._position, self._position + min(self.next_size, self._order.size)
         self._drawn += 1
-        return np.sort(self._order[start : self._position])
+        return self._sorted(self._order[start : self._position])
 
     def draw_part(
         self, subset: NDArray[np.int64], *, fraction: float | None = None, symbols: int | None = None
     ) -> NDArray[np.int64]:
-        """Draw a random part of a gradient subset, for the curvature: column numbers in increasing order.
+        """Draw a random part of a gradient subset, for the curvature, in the same order.
 
         The part is a share of the subset ([K] uses 1/4 in chapter 4 and 1/10 in chapter 5) or has some predicted
         symbols, but at least one sequence; it is the whole subset if neither is given.
@@ -96,10 +105,10 @@ class SequenceSampler:
 
     def draw_beside(self, subset: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         """Draw `count` random sequences outside a gradient subset, to judge an update on, or all there are."""
-        others = np.setdiff1d(np.arange(self.sequences), subset, assume_unique=True)
+        others = np.setdiff1d(np.arange(self._order.size), subset, assume_unique=True)
         chosen = self._generator(_SEPARATE, self._parts).choice(others.size, min(count, others.size), replace=False)
         self._parts += 1
-        return others[np.sort(chosen)]
+        return self._sorted(others[chosen])
 
     def state_dict(self) -> dict[str, float]:
         """Return the sampler's state as JSON values; a sampler that loads it draws the same subsets."""
@@ -117,10 +126,15 @@ class SequenceSampler:
                     "resume with the same text, sequence length, batch size and seed"
                 )
         values = [state.get(name) for name in COUNTERS]
-        if not all(type(value) is int and value >= 0 for value in values) or state["position"] > self.sequences:
+        whole = all(type(value) is int and value >= 0 for value in values)
+        if not whole or state["position"] > self._available(state["epoch"]):
             raise CheckpointError(f"the stored sampler is damaged: its counters are {values}")
         self._epoch, self._position, self._parts, self._drawn = (int(state[name]) for name in COUNTERS)
         self._order = self._shuffled()
+
+    def _available(self, epoch: int) -> int:
+        """Return the number of sequences in an epoch."""
+        return self.sequences if self._lengths_of is None else self._lengths_of(epoch).size
 
     def _sizes(self) -> dict[str, float]:
         """Return the numbers that two samplers must share to draw the same subsets."""
@@ -131,8 +145,21 @@ class SequenceSampler:
         return min(max(1, round(symbols / self.length)), most)
 
     def _shuffled(self) -> NDArray[np.int64]:
-        """Return the order of this epoch, which depends only on the seed and the epoch."""
-        return self._generator(_GRADIENT, self._epoch).permutation(self.sequences)
+        """Return the order of this epoch, which depends only on the lengths, the seed and the epoch."""
+        self._lengths = None if self._lengths_of is None else self._lengths_of(self._epoch)
+        lengths, rng = self._lengths, self._generator(_GRADIENT, self._epoch)
+        order = rng.permutation(self.sequences if lengths is None else lengths.size)
+        if not self._alike or lengths is None or (lengths == lengths[0]).all():
+            return order
+        size = min(self.subset, order.size)
+        kept, rest = np.split(order, [order.size - order.size % size])
+        near = lengths[kept] * np.exp(NEAR * rng.random(kept.size))
+        subsets = kept[np.argsort(near, kind="stable")].reshape(-1, size)
+        return np.concatenate([rng.permutation(subsets).ravel(), rest])
+
+    def _sorted(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return numbers of sequences in increasing order, or by length from the longest to the shortest."""
+        return np.sort(chosen) if self._lengths is None else chosen[np.lexsort((chosen, -self._lengths[chosen]))]
 
     def _generator(self, purpose: int, number: int) -> np.random.Generator:
         """Return a new generator for one epoch or one part, so that only counters must be stored."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.data.tasks import TaskSequences
+from hfrnn.data.ragged import RaggedPool
 from hfrnn.errors import CheckpointError
 from hfrnn.files import DESCRIPTION, read_bytes, write_atomic
 from hfrnn.wording import brief
@@ -49,33 +49,30 @@ class Scaling:
     target_deviation: Vector | None = None
 
     @staticmethod
-    def measure(sequences: TaskSequences, inputs: bool = True, targets: bool = True) -> Scaling:
+    def measure(sequences: RaggedPool, inputs: bool = True, targets: bool = True) -> Scaling:
         """Return the scaling of some sequences.
 
         Parameters
         ----------
-        sequences : TaskSequences
-            The training part. Its padding does not count, nor do targets of weight 0.
+        sequences : RaggedPool
+            The training part. Targets of weight 0 do not count.
         inputs, targets : bool
             Whether to scale them. Symbols are never scaled. An input of zeros and ones keeps its values, and one
             without variation is only shifted.
         """
-        x, y, weights, lengths = sequences
-        exists = np.arange(x.shape[0])[:, None] < lengths
+        rows, values, counted = _in_order(sequences)
         found: list[Vector | None] = [None] * 4
-        if inputs and x.ndim == 3:
-            rows = x[exists].astype(np.float64)  # (steps, n_in)
+        if inputs and not sequences.symbols:
+            rows = rows.astype(np.float64, copy=False)  # (steps, n_in)
             mean, deviation = rows.mean(axis=0), rows.std(axis=0)
             plain = ((rows == 0) | (rows == 1)).all(axis=0)
             found[:2] = np.where(plain, 0.0, mean), np.where(plain | ~_varies(mean, deviation), 1.0, deviation)
-        if targets and y.ndim == 3:
-            shape = (*exists.shape, 1)
-            counted = (weights.reshape(*exists.shape, -1) > 0) & exists.reshape(shape)
-            counted = np.broadcast_to(counted, y.shape)
-            number = np.maximum(counted.sum(axis=(0, 1)), 1)
-            values = np.where(counted, y, 0.0).astype(np.float64)
-            mean = values.sum(axis=(0, 1)) / number
-            deviation = np.sqrt((np.where(counted, values - mean, 0.0) ** 2).sum(axis=(0, 1)) / number)
+        if targets and values.dtype.kind == "f":
+            axes, values = tuple(range(values.ndim - 1)), values.astype(np.float64, copy=False)
+            counted = np.broadcast_to(counted, values.shape)
+            number = np.maximum(counted.sum(axis=axes), 1)
+            mean = np.where(counted, values, 0.0).sum(axis=axes) / number
+            deviation = np.sqrt((np.where(counted, values - mean, 0.0) ** 2).sum(axis=axes) / number)
             found[2:] = mean, np.where(_varies(mean, deviation), deviation, 1.0)
         return Scaling(*found)
 
@@ -97,15 +94,9 @@ class Scaling:
             return outputs
         return outputs * self.target_deviation + self.target_mean
 
-    def scale(self, sequences: TaskSequences) -> TaskSequences:
-        """Return sequences with scaled inputs and targets; their padding is zeros again."""
-        x, y, weights, lengths = sequences
-        exists = (np.arange(x.shape[0])[:, None] < lengths)[:, :, None]
-        if x.ndim == 3:
-            x = np.where(exists, self.scale_inputs(x), 0.0)
-        if y.ndim == 3:
-            y = np.where(exists, self.scale_targets(y), 0.0)
-        return TaskSequences(x, y, weights, lengths)
+    def scale(self, sequences: RaggedPool) -> RaggedPool:
+        """Return sequences that are scaled when they are selected."""
+        return replace(sequences, scaling=self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers as lists by name, as scaling.json holds them; None where nothing is scaled."""
@@ -141,6 +132,19 @@ class Scaling:
             raise CheckpointError(f"cannot read the scaling {path}: {error.strerror or error}") from error
         except (ValueError, RecursionError) as error:
             raise CheckpointError(f"the scaling {path} is damaged: it is not JSON ({error})") from error
+
+
+def _in_order(sequences: RaggedPool) -> tuple[NDArray[Any], NDArray[Any], Any]:
+    """Return the inputs (steps, n_in), the targets (..., n_out), and which targets count, (..., n_out or 1).
+
+    Sequences of equal length are read step by step: sums over them have the bits of sums over padded arrays.
+    """
+    if sequences.ragged:
+        w = sequences.w
+        return sequences.x, sequences.y, True if w is None else w.reshape(len(w), -1) > 0
+    x, y, weights, _ = replace(sequences, scaling=None, dtype=None)
+    T, N = weights.shape[:2]
+    return x.reshape(T * N, *x.shape[2:]), np.ascontiguousarray(y), weights.reshape(T, N, -1) > 0
 
 
 def _varies(mean: Vector, deviation: Vector) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ import io
 import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +47,9 @@ class TableFormat(NamedTuple):
     skip_rows: int = 0  # lines of a text before the table
     fill: str | None = None  # what inputs with gaps become: "previous" or "linear"; None refuses them
     rows: tuple[int | None, int | None] = (None, None)  # the rows that are read, counted from 0
+    bin: float | None = None  # seconds of a bin; the rows are then events, and `inputs` and `targets` name units
+    unit: str | None = None  # the column that names the unit of an event
+    asked: Mapping[str, str] = {}  # the options that gave `inputs` and `targets`, if they are others
 
 
 class Sheet:
@@ -57,6 +60,7 @@ class Sheet:
     columns: int
     sha256: str
     notes: list[str]
+    repeated: list[str]  # notes about names that stand twice
     hint: str = ""  # what messages about a column say of the first line
 
     def numbers(self, wanted: Sequence[int]) -> NDArray[np.float64]:
@@ -95,7 +99,9 @@ class Sheet:
                 n += 1
                 new = f"{name}.{n}"
             if new != name:
-                self.notes.append(f"two columns are named {one_line(name[:40])}: the later one is {one_line(new[:44])}")
+                self.repeated.append(
+                    f"two columns are named {one_line(name[:40])}: the later one is {one_line(new[:44])}"
+                )
             found.append(new)
         return tuple(found)
 
@@ -107,7 +113,7 @@ class Sheet:
         shown = ", ".join(one_line(each[:40]) for each in listed[:_SHOWN])
         has = f"{self.path} has {counted(self.columns, 'column')}: {shown}{more}{self.hint}"
         if given is None:
-            if role == "targets":
+            if role.endswith("targets"):
                 return []
             raise InputError(Message("{0}; name those to read with {inputs}, and those to predict with {targets}", has))
         found = []
@@ -164,7 +170,7 @@ class _Text(Sheet):
             self.written: Written = how_written(self.text, path, form.decimal, form.skip_rows)
         except csv.Error as error:
             raise self._no_row(error, 1) from error
-        self.notes, self.columns = [*notes, *self.written.notes], self.written.columns
+        self.notes, self.repeated, self.columns = [*notes, *self.written.notes], [], self.written.columns
         self.names = self.named(self.written.names, self.columns) if self.written.names else ()
         self.hint = self._hint()
         self.count = self._checked_rows()
@@ -327,7 +333,8 @@ class _Frame(Sheet):
             frame = convert().reset_index()
         if not len(frame) or not len(frame.columns):
             raise InputError(f"{path} has no rows: give a table of numbers")
-        self.frame, self.path, self.notes, self.columns = frame, path, [], len(frame.columns)
+        self.frame, self.path, self.columns = frame, path, len(frame.columns)
+        self.notes, self.repeated = [], []
         self.names = self.named([str(each).strip() for each in frame.columns], self.columns)
         self.gaps = {each.strip().lower() for each in missing}
         self.values_missing = sorted({float(each) for each in missing if _float(each) is not None})

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from hfrnn.data.array_data import ArrayData, assembled
 from hfrnn.data.recordings import Recording, between_jumps, by_label, filled, growing_times
-from hfrnn.data.sheets import Sheet, TableFormat, sheet_of
+from hfrnn.data.sheets import NoColumnError, Sheet, TableFormat, sheet_of
+from hfrnn.data.spikes import binned, event_times, first_bin
 from hfrnn.data.windows import Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.option import argument
@@ -32,6 +33,7 @@ class Recordings(NamedTuple):
     files: tuple[str, ...] = ()  # the hash of each table
     step: float | None = None  # between two rows, in seconds for dates; None without a column of times
     notes: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()  # notes about names of columns that stand twice
 
 
 def load_tables(
@@ -168,9 +170,10 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
         Without `targets`, the arrays of targets have no columns.
     """
     sheet = sheet_of(table, form)
-    chosen = {role: sheet.numbers_of(given, role) for role, given in
-              (("inputs", form.inputs), ("targets", form.targets))}  # fmt: skip
-    inputs, targets = chosen["inputs"], chosen["targets"]
+    if form.bin is not None:
+        return _read_events(sheet, form, form.bin)
+    inputs, targets = (sheet.numbers_of(given, form.asked.get(role, role)) for role, given in
+                       (("inputs", form.inputs), ("targets", form.targets)))  # fmt: skip
     values = sheet.numbers([*inputs, *targets])
     labels = None if form.recording is None else sheet.words(sheet.numbers_of([form.recording], "recording")[0])
     times = None if form.time is None else sheet.words(sheet.numbers_of([form.time], "time")[0])
@@ -207,8 +210,44 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
     names = [sheet.shown(n) for n in (*inputs, *targets)]
     return Recordings(
         found, tuple(names[: len(inputs)]), tuple(names[len(inputs) :]), sheet.sha256, (sheet.sha256,),
-        float(np.median(steps)) if steps else None, tuple(dict.fromkeys(notes)),
+        float(np.median(steps)) if steps else None, tuple(dict.fromkeys(notes)), tuple(sheet.repeated),
     )  # fmt: skip
+
+
+def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
+    """Read a table with a row for each spike of a unit, or another event: they are counted in bins."""
+    if form.time is None or form.unit is None:
+        raise InputError(
+            Message(
+                "{bin} counts events, and {0} was not given: name the column",
+                Message("{time}" if form.time is None else "{unit}"),
+            )
+        )
+    columns = [sheet.numbers_of([form.time], "time")[0], sheet.numbers_of([form.unit], "unit")[0]]
+    times, units = event_times(sheet.words(columns[0]), form.time), [str(each) for each in sheet.words(columns[1])]
+    labels = None if form.recording is None else sheet.words(sheet.numbers_of([form.recording], "recording")[0])
+    known = sorted(set(units), key=lambda name: (not name.isdecimal(), int(name) if name.isdecimal() else 0, name))
+    names = []
+    for role, given in (("inputs", form.inputs), ("targets", form.targets)):
+        if unknown := next((each for each in given or () if each not in known), None):
+            raise NoColumnError(Message(
+                f"{argument(role)} has {{0!r}}, which is no unit of {{1}}: it has {{2}}", unknown, sheet.path,
+                ", ".join(known[:12]),
+            ))  # fmt: skip
+        names.append(tuple(given or known))
+    at = np.arange(len(times))[slice(*form.rows)]
+    if not len(at):
+        raise InputError(f"{sheet.path} has {counted(len(times), 'event')}, and none of them was asked for")
+    begin, found = first_bin(times[at], width), []
+    for label, rows in [(str(sheet.path), at)] if labels is None else by_label(labels, at):
+        events = times[rows], [units[n] for n in rows]
+        x, y = (binned(*events, chosen, width, begin, float(events[0].max()), label) for chosen in names)
+        found.append(
+            Recording(label, x, y, np.zeros(y.shape, dtype=bool), np.asarray(begin + width * np.arange(len(x))))
+        )
+    kept = sum(unit in {*names[0], *names[1]} for unit in units)
+    notes = (f"{counted(kept, 'event')} of {counted(len(known), 'unit')} in bins of {width:g} s",)
+    return Recordings(found, names[0], names[1], sheet.sha256, (sheet.sha256,), width, notes, tuple(sheet.repeated))
 
 
 def _without_gaps(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.data.array_files import check_size
+from hfrnn.data.array_shapes import stacked
+from hfrnn.data.held import Content
 from hfrnn.errors import InputError
 
 Values = NDArray[Any]
@@ -100,21 +101,22 @@ class Trials:
                     f"{self.names[role]}: give as many in both"
                 )
 
-    def padded(self) -> dict[str, Values]:
-        """Return arrays (sequences, steps, n) with zeros after each trial, and the lengths, (sequences,).
+    def sequences(self) -> dict[str, Content]:
+        """Return an array (steps, n) for each trial, or one array (sequences, steps, n) of trials of one length.
 
         Classes and symbols have no last axis. Targets of the last step are (sequences, n_out).
         """
-        lengths = np.array(_steps(self.roles["x"], 0))
-        found = {}
+        longest = max(_steps(self.roles["x"], 0))
+        found: dict[str, Content] = {}
         for role, values in self.roles.items():
-            last_only = role == "y" and all(len(each) == 1 for each in values) and lengths.max() > 1
-            found[role] = _stacked(values, f"{self.names[role]} of {self.source}")
-            if last_only:
-                found[role] = found[role][:, 0]
-            if found[role].ndim == 3 and found[role].shape[2] == 1 and found[role].dtype.kind in "iu":
-                found[role] = found[role][:, :, 0]
-        return {**found, "lengths": lengths}
+            arrays = _alike(values, f"{self.names[role]} of {self.source}")
+            if role == "y" and longest > 1 and all(len(each) == 1 for each in values):
+                found[role] = np.concatenate(arrays)
+                continue
+            if arrays[0].shape[1] == 1 and arrays[0].dtype.kind in "iu":
+                arrays = [each[:, 0] for each in arrays]
+            found[role] = stacked(arrays)
+        return found
 
 
 def _axis(values: Sequence[Values]) -> int:
@@ -127,17 +129,13 @@ def _steps(values: Sequence[Values], axis: int) -> list[int]:
     return [each.shape[axis] for each in values]
 
 
-def _stacked(values: Sequence[Values], name: str) -> Values:
-    """Return trials (steps, n) as one array (sequences, steps, n), padded with zeros."""
+def _alike(values: Sequence[Values], name: str) -> list[Values]:
+    """Return trials (steps, n) as arrays of one type."""
     widths = {each.shape[1] for each in values}
     if len(widths) > 1:
         raise InputError(f"{name} holds trials of {min(widths)} to {max(widths)} columns: give as many in each")
-    shape = len(values), max(map(len, values)), widths.pop()
-    check_size(shape, 8, name)
-    found = np.zeros(shape, dtype=np.result_type(*values))
-    for n, each in enumerate(values):
-        found[n, : len(each)] = each
-    return found
+    kind = np.result_type(*values)
+    return [each.astype(kind, copy=False) for each in values]
 
 
 def beside(parts: Sequence[Sequence[Values]], names: Sequence[str], source: str) -> list[Values]:

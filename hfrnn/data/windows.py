@@ -18,7 +18,7 @@ from hfrnn.data.array_files import check_size
 from hfrnn.data.array_shapes import LARGEST, UncheckedPart, as_float64, joined
 from hfrnn.data.splits import DEFAULT_FRACTIONS, checked_fractions
 from hfrnn.errors import InputError, Message
-from hfrnn.wording import counted
+from hfrnn.wording import counted, left_out_note
 
 WINDOW = 200
 """Steps of a window of a table, unless a number is given."""
@@ -115,18 +115,21 @@ def recording_parts(
         found = _by_time(found, burn_in, shares, source)
     columns = found["train"][0].inputs.shape[1] + 2 * found["train"][0].targets.shape[1]
     _check_windows([len(each.inputs) for each in found["train"]], window, stride, columns, source)
-    parts = {}
+    parts, left_out = {}, 0
     for name, recordings in found.items():
         step = stride if name == "train" else window - burn_in
-        cut = [_windows_of(each, window, step, burn_in, name == "train") for each in recordings]
-        whole = joined([part for part in cut if part is not None and part.lengths.size])
+        begins = [_begins(len(each.inputs), window, step, burn_in, name == "train") for each in recordings]
+        cut = [_cut(each, at, window, burn_in) for each, at in zip(recordings, begins, strict=True) if len(at)]
+        whole = joined([part for part in cut if part.lengths.size])
         if whole is None:
             raise InputError(
                 Message("the {0} part of {1} has no target that is scored: give other {fractions}", name, source)
             )
         parts[name] = whole
-        if short := sum(part is None for part in cut):
+        left_out += sum(map(len, begins)) - whole.lengths.size
+        if short := sum(not len(at) for at in begins):
             notes.append(f"{counted(short, 'recording')} of the {name} part not read: no longer than the burn-in")
+    notes += [left_out_note(left_out, "window")] if left_out else []
     return parts, tuple(notes)
 
 
@@ -152,26 +155,17 @@ def _by_time(
     return {**cut, **own_test}
 
 
-def _windows_of(each: Signals, window: int, stride: int, burn_in: int, overlapping: bool) -> UncheckedPart | None:
-    """Return the windows of one recording; None if it is no longer than the burn-in.
+def _begins(steps: int, window: int, stride: int, burn_in: int, overlapping: bool) -> NDArray[np.int64]:
+    """Return where the windows of a recording begin; nowhere if it is no longer than the burn-in.
 
     The last training window ends with the recording; a recording that is shorter than a window is one by itself.
     """
-    steps = len(each.inputs)
     if steps <= burn_in:
-        return None
-    if overlapping:
-        last = max(steps - window, 0)
-        begins = [*range(0, last, stride), last]
-    else:
-        begins = list(range(0, steps - burn_in, stride))
-    assert each.missing is not None
-    return _cut(each.inputs, each.targets, each.missing, np.array(begins), window, burn_in)
-
-
-def as_column(values: Values, matlab: bool) -> Values:
-    """Return one recording of a file; a row (1, steps), as a MATLAB file holds a vector, becomes (steps, 1)."""
-    return values.T if matlab and values.ndim == 2 and values.shape[0] == 1 else values
+        return np.zeros(0, dtype=np.int64)
+    if not overlapping:
+        return np.arange(0, steps - burn_in, stride)
+    last = max(steps - window, 0)
+    return np.array([*range(0, last, stride), last])
 
 
 def two_axes(values: Values, name: str, source: str) -> Values:
@@ -203,8 +197,10 @@ def _check_windows(steps: Sequence[int], window: int, stride: int, columns: int,
         ) from error
 
 
-def _cut(x: Values, y: Values, unknown: NDArray[np.bool_], begins: Values, window: int, burn_in: int) -> UncheckedPart:
-    """Return windows that begin at some steps, side by side; the last ones may be shorter."""
+def _cut(each: Signals, begins: Values, window: int, burn_in: int) -> UncheckedPart:
+    """Return windows of a recording that begin at some steps, without those that nothing scores."""
+    x, y, unknown = each
+    assert unknown is not None
     lengths = np.minimum(window, len(x) - begins)
     T = int(lengths.max())
     rows = begins + np.arange(T)[:, None]  # (T, N)
@@ -216,4 +212,4 @@ def _cut(x: Values, y: Values, unknown: NDArray[np.bool_], begins: Values, windo
         weights = weights[:, :, 0] if y.shape[1] == 1 else weights
     kept = weights.reshape(T, len(begins), -1).any(axis=(0, 2))
     weights, rows, lengths = weights[:, kept], rows[:, kept], lengths[kept]
-    return UncheckedPart(x[rows], y[rows], weights.astype(np.float32), lengths.astype(np.int64))
+    return UncheckedPart.of_padded(x[rows], y[rows], weights.astype(np.float32), lengths.astype(np.int64))

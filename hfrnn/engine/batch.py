@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -136,6 +136,24 @@ class Batch:
         """The number of sequences."""
         return int(self.inputs.shape[1])
 
+    @property
+    def symbols(self) -> bool:
+        """Whether the inputs are symbols."""
+        return bool(self.inputs.ndim == 2)
+
+    @property
+    def weighs_outputs(self) -> bool:
+        """Whether every output has its own weight."""
+        return self.weights is not None and self.weights.ndim == 3
+
+    def made_ready(self, ready: Callable[[Batch], Batch]) -> Batch:
+        """Return this batch after a function has made it ready for a network."""
+        return ready(self)
+
+    def padded(self) -> Batch:
+        """Return the batch with arrays of all sequences: this one."""
+        return self
+
     def columns(self, start: int, stop: int) -> Batch:
         """Return a batch of the sequences from `start` up to, but not including, `stop`; its arrays are views."""
         count("start", start, 0, self.B - 1), count("stop", stop, int(start) + 1, self.B)
@@ -207,13 +225,17 @@ class Batch:
     def total_weight(self, backend: Backend) -> float:
         """Return the sum of the weights of all steps outside the padding; raise InputError if it is 0 or infinite."""
         weights = self.step_weights(backend) if self.host is None else self.host.step_weights(get_backend("numpy"))
-        with np.errstate(over="ignore"):  # an infinite sum is refused below
-            total = float(weights.sum().item())
-        if not total > 0:
-            raise InputError("the weights of the batch sum to 0: give at least one step a weight above 0")
-        if total == float("inf"):
-            raise InputError("the weights of the batch sum to infinity: give smaller weights")
-        return total
+        with np.errstate(over="ignore"):  # an infinite sum is refused
+            return checked_total(float(weights.sum().item()))
+
+
+def checked_total(total: float) -> float:
+    """Return the sum of the weights of a batch; raise InputError if it is 0 or infinite."""
+    if not total > 0:
+        raise InputError("the weights of the batch sum to 0: give at least one step a weight above 0")
+    if total == float("inf"):
+        raise InputError("the weights of the batch sum to infinity: give smaller weights")
+    return total
 
 
 def zero_padding(backend: Backend, values: Array, exists: Array | None) -> Array:

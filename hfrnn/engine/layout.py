@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -260,7 +261,13 @@ class Layout:
 
         Arrays that need no change are not copied. They must stay as they are while the batch is in use.
         """
-        home = instance("batch", batch, Batch, "a hfrnn.Batch").home(self.backend)
+        ready = functools.partial(self._prepared, targets_needed=targets_needed)
+        checked: Batch = instance("batch", batch, Batch, "a hfrnn.Batch")
+        return checked.made_ready(ready)
+
+    def _prepared(self, batch: Batch, targets_needed: bool) -> Batch:
+        """Return `prepare` of a batch whose arrays are all there."""
+        home = batch.home(self.backend)
         exists = batch.exists(home)
         inputs = zero_padding(home, _signed(batch.inputs), exists)
         if inputs.ndim == 2:

@@ -154,7 +154,8 @@ class Network(Layout):
             first axis, (T, B, H) for a hidden state (B, H), and is 0 in the padding. The time `t` of clockwork is an
             array of T integers.
         """
-        states, ready, theta = flag("states", states), self.prepare(batch, targets_needed=False), self.vector(theta)
+        states, ready = flag("states", states), self.prepare(batch, targets_needed=False).padded()
+        theta = self.vector(theta)
         if ready.lengths is None:
             found = self._sweep(ready, Keep.STATES).logits(theta)
         else:
@@ -184,7 +185,7 @@ class Network(Layout):
             raise InputError(
                 f"the loss {self.loss_name!r} gives no probabilities: use softmax, class-softmax or logistic"
             )
-        return self._sweep(self.prepare(batch), Keep.STATES).log_probabilities(self.vector(theta))
+        return self._sweep(self.prepare(batch).padded(), Keep.STATES).log_probabilities(self.vector(theta))
 
     def loss(self, theta: Array, batch: Batch) -> float:
         """Return `Objective.loss`, computed on one shard."""

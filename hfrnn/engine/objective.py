@@ -18,6 +18,7 @@ from hfrnn.engine.noise import StateNoise
 from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
+from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.engine.sequence_gradients import SequenceDerivatives
 from hfrnn.engine.sums import VectorSum, joined_states, share
 from hfrnn.engine.sweep import Sweep
@@ -96,10 +97,11 @@ class Objective(SequenceDerivatives):
         self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
         instance("batch", batch, Batch, "a hfrnn.Batch")
         instance("like", like, Objective, "a hfrnn.Objective", or_none=True)
-        symbols, weighs_outputs = batch.inputs.ndim == 2, batch.weights is not None and batch.weights.ndim == 3
+        lengths = batch.lengths if isinstance(batch, RaggedBatch) else None
         self.plan = instance("plan", plan, Plan, "a Plan", or_none=True) or make_plan(
-            net, batch.T, batch.B, checkpoint, memory, symbols, weighs_outputs=weighs_outputs, least_shards=shards
-        )
+            net, batch.T, batch.B, checkpoint, memory, batch.symbols, weighs_outputs=batch.weighs_outputs,
+            least_shards=shards, lengths=lengths,
+        )  # fmt: skip
         self.plan.check(batch.B)
         self.batch, self.ranks = net.prepare(batch), comm if isinstance(comm, Ranks) else ranks_of(comm)
         self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.workers)
@@ -109,7 +111,6 @@ class Objective(SequenceDerivatives):
         self._parts = [self.batch.columns(start, stop) for start, stop in self._columns]
         instance("noise", noise, StateNoise, "a hfrnn.StateNoise", or_none=True)
         self.noise = noise.of_batch(net.layers, net.backend, net.dtype, batch.B) if noise and noise.scale else None
-        self._boundaries = segment_boundaries(batch.T, self.plan.segment)
         self._passing: dict[tuple[Keep, float | None], list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []
         self._vectors = VectorSum(net.backend, (net.n_parameters,), net.dtype, self.threads, self.ranks)
@@ -150,11 +151,11 @@ class Objective(SequenceDerivatives):
     def loss_and_logits(self, theta: Array) -> tuple[float, Array]:
         """Return f in nats, and the logits (T, B, n_out) as `net.run` does, from one forward pass."""
         theta = self.net.vector(theta)
-        logits = self.net.backend.empty((self.batch.T, self.batch.B, self.net.n_out), self.net.dtype)
+        logits = self.net.backend.zeros((self.batch.T, self.batch.B, self.net.n_out), self.net.dtype)
 
         def run(s: int) -> Scalar:
-            start, stop = self._columns[s]
-            loss, logits[:, start:stop] = sweeps[s].loss_and_logits(theta)
+            (start, stop), T = self._columns[s], self._parts[s].T
+            loss, logits[:T, start:stop] = sweeps[s].loss_and_logits(theta)
             return loss
 
         with self.lock:
@@ -162,6 +163,26 @@ class Objective(SequenceDerivatives):
             loss = self.ranks.sum_scalars(list(self.threads.ordered(run, len(sweeps))), self._count)
             logits = share(self.net.backend, self.ranks, logits, self._edges, axis=1)
         return fetch(loss + self._penalty(theta))[0], logits
+
+    def loss_and_errors(self, theta: Array) -> tuple[float, float]:
+        """Return f in nats, and the share of scored steps whose target does not have the largest output.
+
+        The targets are symbols or classes.
+        """
+        theta = self.net.vector(theta)
+
+        def run(s: int) -> tuple[Scalar, float, float]:
+            loss, logits = sweeps[s].loss_and_logits(theta)
+            part, backend = self._parts[s], self.net.backend
+            scored = part.step_weights(backend) > 0
+            wrong = scored & (logits.argmax(axis=2) != backend.asarray(part.targets))
+            return loss, float(wrong.sum().item()), float(scored.sum().item())
+
+        with self.lock:
+            sweeps = self._transient(Keep.NOTHING)
+            found = list(self.threads.ordered(run, len(sweeps)))
+            loss, wrong, scored = (self.ranks.sum_scalars([each[k] for each in found], self._count) for k in range(3))
+        return fetch(loss + self._penalty(theta))[0], fetch(wrong)[0] / fetch(scored)[0]
 
     def loss_and_gradient(
         self, theta: Array, out: Array | None = None, clip_error: float | None = None
@@ -217,7 +238,8 @@ class Objective(SequenceDerivatives):
     def final_state(self) -> list[dict[str, Any]]:
         """Return the state after step T of the latest `loss_and_gradient`, one dict per layer.
 
-        For a sequence that is shorter, this is the state after its padding; `net.run` returns the one after its end.
+        For a sequence that is shorter than its shard, this is the state after its padding; `net.run` returns the one
+        after its end.
 
         Raises
         ------
@@ -314,7 +336,8 @@ class Objective(SequenceDerivatives):
             with self.lock:
                 results = self.threads.ordered(lambda s: sweeps[s].jacobian_product(v), len(sweeps))
                 for (start, stop), Rz in zip(self._columns, results, strict=True):
-                    z[:, start:stop] = Rz
+                    z[: len(Rz), start:stop] = Rz
+                    z[len(Rz) :, start:stop] = 0
                 if self.ranks.size > 1:
                     z[...] = share(self.net.backend, self.ranks, z, self._edges, axis=1)
 
@@ -322,7 +345,7 @@ class Objective(SequenceDerivatives):
             dz = u.reshape(shape)
 
             def transpose(s: int, vector: Array) -> None:
-                part = self.net.backend.asarray(dz[:, slice(*self._columns[s])])
+                part = self.net.backend.asarray(dz[: self._parts[s].T, slice(*self._columns[s])])
                 sweeps[s].jacobian_transpose_product(part, vector)
 
             with self.lock:
@@ -349,8 +372,8 @@ class Objective(SequenceDerivatives):
     ) -> list[Sweep]:  # fmt: skip
         return [
             Sweep(
-                self.net, part, self.total_weight, boundaries=self._boundaries, keep=keep, dtype=dtype,
-                scratch=scratch, kept=kept, metric=metric, noise=self.noise and self.noise.part(*columns),
+                self.net, part, self.total_weight, boundaries=segment_boundaries(part.T, self.plan.segment), keep=keep,
+                dtype=dtype, scratch=scratch, kept=kept, metric=metric, noise=self.noise and self.noise.part(*columns),
                 clip_error=clip_error,
             )
             for part, columns, (scratch, kept) in zip(self._parts, self._columns, buffers, strict=True)

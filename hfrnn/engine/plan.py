@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hfrnn.errors import InputError
 
 SHARD = 128
@@ -22,6 +25,12 @@ SHARDS = 2
 """Smallest number of shards of a batch by default."""
 WORKERS = 16
 """Largest number of shards that run at the same time, if memory allows."""
+
+
+PLACES = 1024
+"""Approximate number of places where shards of sequences of unequal lengths may begin."""
+
+Lengths = NDArray[np.int64]
 
 
 class Keep(Enum):
@@ -87,10 +96,44 @@ def shard_boundaries(B: int, most: int = SHARD, least: int = SHARDS) -> tuple[in
     return equal_boundaries(B, count)
 
 
+def ragged_boundaries(lengths: Lengths, most: int = SHARD, least: int = SHARDS, overhead: int = 0) -> tuple[int, ...]:
+    """Return the boundaries of shards of sequences of unequal lengths, in their order: those with the least work.
+
+    The work of a shard of B sequences, padded to the longest of them, T, is T * (overhead + B). `most` and `least` are
+    those of `shard_boundaries`. Sequences that are sorted by length need the least work.
+
+    >>> import numpy as np
+    >>> ragged_boundaries(np.array([900] + [10] * 31), overhead=16)
+    (0, 1, 17, 32)
+    """
+    B = len(lengths)
+    count = max(math.ceil(B / most), min(least, B // SMALLEST), 1)
+    most = math.ceil(B / count)
+    step = max(min(B // PLACES, most // SMALLEST), 1)
+    edges = np.array([*range(0, B, step), B])
+    tops = np.maximum.reduceat(lengths, edges[:-1]).astype(np.float64)
+    work, before = np.zeros(edges.size), np.zeros(edges.size, dtype=np.int64)
+    for j in range(1, edges.size):
+        first = int(np.searchsorted(edges, edges[j] - most))
+        longest = np.maximum.accumulate(tops[first:j][::-1])[::-1]
+        found = work[first:j] + longest * (overhead + edges[j] - edges[first:j])
+        best = int(found.argmin())
+        work[j], before[j] = found[best], first + best
+    places = [edges.size - 1]
+    while places[-1]:
+        places.append(int(before[places[-1]]))
+    return tuple(edges[places[::-1]].tolist())
+
+
 def equal_boundaries(B: int, count: int) -> tuple[int, ...]:
     """Return the boundaries of `count` parts of nearly equal size; the first B % count have one sequence more."""
     size, longer = divmod(B, count)
     return tuple(n * size + min(n, longer) for n in range(count + 1))
+
+
+def steps_of(plan: Plan, T: int, lengths: Lengths | None) -> list[int]:
+    """Return the number of steps of each shard: T, or those of the longest of its sequences."""
+    return [T if lengths is None else int(lengths[start:stop].max()) for start, stop in plan.parts]
 
 
 def segment_boundaries(T: int, K: int | None) -> list[int]:

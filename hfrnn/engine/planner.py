@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -26,7 +27,18 @@ import numpy as np
 from hfrnn.checks import count, is_whole, wrong
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
-from hfrnn.engine.plan import SHARD, SHARDS, Keep, Plan, Use, segment_boundaries, shard_boundaries
+from hfrnn.engine.plan import (
+    SHARD,
+    SHARDS,
+    Keep,
+    Lengths,
+    Plan,
+    Use,
+    ragged_boundaries,
+    segment_boundaries,
+    shard_boundaries,
+    steps_of,
+)
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 from hfrnn.wording import memory_size
@@ -39,6 +51,8 @@ SEGMENT_BYTES = 2 * 2**20
 """Approximate limit on the size of U, and of the logits, of a segment, so that they stay in the cache."""
 OUTPUT_BYTES = 16 * 2**20
 """The same limit if the output weights alone exceed SEGMENT_BYTES."""
+HOST_ROWS, DEVICE_ROWS = 16, 512
+"""What a step of a shard costs besides the work of its sequences, in sequences: on a CPU, and on a GPU."""
 LEAST_SEGMENT = 4
 """Smallest number of steps in a segment, if T allows; shorter segments make matrix products too small."""
 
@@ -54,8 +68,9 @@ def make_plan(
     weighs_outputs: bool = False,
     least_shards: int | None = None,
     clips: bool = False,
+    lengths: Lengths | None = None,
 ) -> Plan:
-    """Return the plan for a batch of B sequences of T steps.
+    """Return the plan for a batch of B sequences of T steps, or of so many `lengths`.
 
     Parameters
     ----------
@@ -75,10 +90,13 @@ def make_plan(
         Number of shards to make at least, where each has 8 sequences. By default 2, and 1 on a GPU.
     clips : bool
         Whether gradients will limit errors, which takes more memory.
+    lengths : (B,) array, optional
+        The steps of each sequence of a `RaggedBatch`, T at most. Each shard is padded to its own longest sequence, and
+        the shards are cut for that.
     """
     memory = count("memory", memory, 1, or_none=True, unit="bytes")
     least = count("shards", least_shards, 1, or_none=True) or (SHARDS if layout.backend.on_host else 1)
-    largest, root = _largest(layout, T, B, least), math.ceil(math.sqrt(T))
+    largest, root = _largest(layout, T, B, least, lengths), math.ceil(math.sqrt(T))
     if checkpoint is None:
         return largest
     if isinstance(checkpoint, str) and checkpoint == "sqrt":
@@ -88,43 +106,53 @@ def make_plan(
             raise wrong("checkpoint", checkpoint, 'use None, "sqrt", "auto" or a number of steps, 1 or more')
         return replace(largest, segment=int(checkpoint), keep=Keep.NOTHING)
     budget, footprint = memory or layout.backend.default_memory(), footprint_of(layout, symbols, clips)
-    lengths, divisions = _host_sizes(largest, B, least) if layout.backend.on_host else _device_sizes(T, B, least)
-    candidates = [replace(largest, segment=length, keep=keep) for keep in (Keep.ALL, Keep.STATES) for length in lengths]
+    sizes = _host_sizes(largest, B) if layout.backend.on_host else _device_sizes(T, B)
+    segments, divisions = sizes[0], [_shards(layout, B, size, least, lengths) for size in sizes[1]]
+    candidates = [
+        replace(largest, segment=length, keep=keep) for keep in (Keep.ALL, Keep.STATES) for length in segments
+    ]
     candidates += [replace(largest, shards=shards, segment=root, keep=Keep.NOTHING) for shards in divisions]
     for side_by_side in (2, 1):  # prefer two shards at a time with more recomputation to one at a time
         for plan in candidates:
             workers = most = min(len(plan.shards) - 1, plan.workers)
             while workers >= min(side_by_side, most):
                 sized = replace(plan, workers=workers)
-                if footprint.bytes(sized, T, B, use, weighs_outputs) <= budget:
+                if footprint.bytes(sized, T, B, use, weighs_outputs, lengths) <= budget:
                     return sized
                 workers //= 2
-    fewest = min(footprint.bytes(replace(plan, workers=1), T, B, use, weighs_outputs) for plan in candidates)
+    fewest = min(footprint.bytes(replace(plan, workers=1), T, B, use, weighs_outputs, lengths) for plan in candidates)
     raise InputError(
         f"{B} sequences of {T} steps need at least {memory_size(fewest)}, and the budget is "
         f"{memory_size(budget)}: give more memory, fewer or shorter sequences, or a smaller network"
     )
 
 
-def _largest(layout: Layout, T: int, B: int, least: int) -> Plan:
+def _shards(layout: Layout, B: int, most: int, least: int, lengths: Lengths | None) -> tuple[int, ...]:
+    """Return the boundaries of shards of at most `most` sequences."""
+    if lengths is None:
+        return shard_boundaries(B, most, least)
+    return ragged_boundaries(lengths, most, least, HOST_ROWS if layout.backend.on_host else DEVICE_ROWS)
+
+
+def _largest(layout: Layout, T: int, B: int, least: int, lengths: Lengths | None = None) -> Plan:
     """Return the plan that keeps everything, with the largest shards and segments that run fast."""
     if not layout.backend.on_host:
-        return Plan(shard_boundaries(B, B, least), T, Keep.ALL, workers=1)
-    shards = shard_boundaries(B, SHARD, least)
-    return Plan(shards, _cache_segment(layout, T, shards[1]), Keep.ALL)
+        return Plan(_shards(layout, B, B, least, lengths), T, Keep.ALL, workers=1)
+    shards = _shards(layout, B, SHARD, least, lengths)
+    largest = shards[1] if lengths is None else max(np.diff(shards).tolist())
+    return Plan(shards, _cache_segment(layout, T, largest), Keep.ALL)
 
 
-def _host_sizes(largest: Plan, B: int, least: int) -> tuple[list[int | None], list[tuple[int, ...]]]:
-    """Return the steps of a segment to try on a CPU where forward is kept, and the shards to try where it is not."""
-    sizes = [size for n in range(SHARD.bit_length()) if (size := SHARD >> n) <= max(B, 2)]
-    return [largest.segment], [shard_boundaries(B, size, least) for size in sizes]
+def _host_sizes(largest: Plan, B: int) -> tuple[list[int | None], list[int]]:
+    """Return the steps of a segment to try on a CPU where forward is kept, and the sizes of shards where it is not."""
+    return [largest.segment], [size for n in range(SHARD.bit_length()) if (size := SHARD >> n) <= max(B, 2)]
 
 
-def _device_sizes(T: int, B: int, least: int) -> tuple[list[int | None], list[tuple[int, ...]]]:
+def _device_sizes(T: int, B: int) -> tuple[list[int | None], list[int]]:
     """Return the same for a GPU: both from the largest down, and all sequences in one shard first."""
     counts = range(1, max(T // LEAST_SEGMENT, 1) + 1)
-    lengths: list[int | None] = list(dict.fromkeys(math.ceil(T / count) for count in counts))
-    return lengths, [shard_boundaries(B, B >> n, least) for n in range(B.bit_length())]
+    segments: list[int | None] = list(dict.fromkeys(math.ceil(T / count) for count in counts))
+    return segments, [B >> n for n in range(B.bit_length())]
 
 
 def _cache_segment(layout: Layout, T: int, B: int) -> int:
@@ -165,34 +193,48 @@ class Footprint:
         self._state = self._item * sum(math.prod(shape) for shape in shapes)
         self._starts = 2 * self._state if layout.learn_initial_state else 0  # a learned state, and its tangent
 
-    def bytes(self, plan: Plan, T: int, B: int, use: Use = Use.BOTH, weighs_outputs: bool = False) -> int:
-        """Return the bytes that an objective on a batch (T, B) needs: batch, vectors of each worker, and buffers."""
-        count, largest = len(plan.parts), max(stop - start for start, stop in plan.parts)
+    def bytes(
+        self, plan: Plan, T: int, B: int, use: Use = Use.BOTH, weighs_outputs: bool = False,
+        lengths: Lengths | None = None,
+    ) -> int:  # fmt: skip
+        """Return the bytes that an objective on a batch (T, B) needs: batch, vectors of each worker, and buffers.
+
+        The batch may be a `RaggedBatch` with so many `lengths`.
+        """
+        shards = [(t, stop - start) for t, (start, stop) in zip(steps_of(plan, T, lengths), plan.parts, strict=True)]
+        count, steps = len(shards), sum(t * b for t, b in shards)
+
+        def most(size: Callable[[int, int], int]) -> int:
+            """Return the largest size of a shard's buffers, which the shards of a worker share."""
+            return max(size(t, b) for t, b in set(shards))
+
         workers = min(plan.workers, count)
         waiting = (count - 1).bit_length() - 1 if count > workers else 0  # partial sums of shards
-        total, buffers = T * B * self._given + (workers + 2 + waiting) * self._weights * self._item, 0
-        sweeps, making = T * B * self._copied, 0
+        total, buffers = steps * self._given + (workers + 2 + waiting) * self._weights * self._item, 0
+        sweeps, making = steps * self._copied, 0
         sweeps += B * self._starts
         if weighs_outputs:
-            total += T * B * self._outputs  # weights as they are given
-            sweeps += T * B * 2 * self._outputs  # scaled weights and shares of all outputs
-            making = T * largest * 3 * 8 * (self._outputs // self._item)  # weights and shares, in double precision
+            total += steps * self._outputs  # weights as they are given
+            sweeps += steps * 2 * self._outputs  # scaled weights and shares of all outputs
+            making = most(lambda t, b: t * b * 3 * 8 * (self._outputs // self._item))  # the same in double precision
+        rows = most(lambda t, b: min(plan.segment or t, t) * b)
         if use is Use.LOSS:
-            one = self._size("gradient states", min(plan.segment or T, T), largest)
+            one = most(lambda t, b: self._size("gradient states", min(plan.segment or t, t), b))
             total += sweeps
-            buffers += workers * (one + self._scratch("gradient", Keep.NOTHING, plan, T, largest))
+            buffers += workers * (one + most(lambda t, b: self._scratch("gradient", Keep.NOTHING, plan, t, b)))
         if use in (Use.GRADIENT, Use.BOTH):
             keep = plan.keep_of_gradients
-            one = self._kept("gradient", keep, plan, T, largest) + self._scratch("gradient", keep, plan, T, largest)
+            one = most(lambda t, b: self._kept("gradient", keep, plan, t, b))
+            one += most(lambda t, b: self._scratch("gradient", keep, plan, t, b))
             total += sweeps
             buffers += workers * one
         if use in (Use.OPERATOR, Use.BOTH):
             total += sweeps
-            buffers += workers * self._scratch("product", plan.keep, plan, T, largest)
-            buffers += sum(self._kept("product", plan.keep, plan, T, stop - start) for start, stop in plan.parts)
+            buffers += workers * most(lambda t, b: self._scratch("product", plan.keep, plan, t, b))
+            buffers += sum(self._kept("product", plan.keep, plan, t, b) for t, b in shards)
         if use is not Use.OPERATOR or plan.keep is not Keep.ALL:  # else the loss runs before products need memory
-            buffers += workers * min(plan.segment or T, T) * largest * self._temporary
-        buffers += workers * min(plan.segment or T, T) * largest * self._copies
+            buffers += workers * rows * self._temporary
+        buffers += workers * rows * self._copies
         total += max(buffers, making)
         return math.ceil(MARGIN * total)
 

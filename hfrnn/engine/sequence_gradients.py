@@ -43,7 +43,7 @@ def _sweep(
 ) -> Sweep:
     """Return a sweep over the sequences from columns[0] up to columns[1]."""
     part, noise = objective.batch.columns(*columns), objective.noise and objective.noise.part(*columns)
-    steps = segment_boundaries(objective.batch.T, objective.plan.segment)
+    steps = segment_boundaries(part.T, objective.plan.segment)
     return Sweep(objective.net, part, 1.0, boundaries=steps, keep=keep, scratch=scratch, kept=kept, noise=noise)
 
 
@@ -150,7 +150,8 @@ class SequenceJacobian:
 
         def product(s: int) -> None:
             columns = self._columns[s]
-            self._sweeps[s].jacobian_transpose_product(u[:, slice(*columns)], _rows(net, columns, out))
+            sweep = self._sweeps[s]
+            sweep.jacobian_transpose_product(u[: sweep.batch.T, slice(*columns)], _rows(net, columns, out))
 
         with self._lock:
             self._threads.run(product, len(self._sweeps))

@@ -58,8 +58,8 @@ def from_torch(model: Any, *, embedding: str | None = None, **options: Any) -> t
         state dict does not. Without an embedding, inputs are one-hot symbols or real values.
     **options
         Options of `hfrnn.Network`: `loss` ("softmax" by default, as nn.CrossEntropyLoss), `dtype` (by default that of
-        the tensors), `backend`, `l2`. The state dict of an nn.RNN also needs `activation`, "tanh" or "relu", because
-        PyTorch does not store its `nonlinearity` there; a module has it.
+        the tensors; needed for bfloat16), `backend`, `l2`. The state dict of an nn.RNN also needs `activation`, "tanh"
+        or "relu", because PyTorch does not store its `nonlinearity` there; a module has it.
 
     Returns
     -------
@@ -78,8 +78,8 @@ def from_torch(model: Any, *, embedding: str | None = None, **options: Any) -> t
     -----
     HfrnnWarning
         The model has dropout and is in training mode; its nn.Embedding treats gradients in a way of its own
-        (`padding_idx`, `scale_grad_by_freq`); some of its parameters require no gradient; or one of its modules is of
-        a subclass with a `forward` of its own.
+        (`padding_idx`, `scale_grad_by_freq`); its recurrent layer has `batch_first`; some of its parameters require no
+        gradient; or one of its modules is of a subclass with a `forward` of its own.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def from_torch(model: Any, *, embedding: str | None = None, **options: Any) -> t
     (76,)
     """
     source = read_model("model", model, embedding)
-    values, embedding = on_host(source.tensors), source.embedding
+    values, embedding = on_host(source.tensors, options.get("dtype")), source.embedding
     parts = parts_of(values, embedding, source.of_module)
     if chosen := sorted(DETERMINED & set(options)):
         raise InputError(f"{', '.join(chosen)} cannot be chosen, because the model determines it: leave it out")

@@ -82,8 +82,19 @@ def _read_module(model: Any, embedding: str | None) -> TorchModel:
                 f"{name or 'the model'} is an nn.{kind} with a forward of its own ({type(module).__name__}), which "
                 f"hfrnn cannot see: it computes that of nn.{kind}, so compare the outputs once"
             )
+        if kind == "Linear" and not recurrent:
+            raise InputError(
+                f"{name} is an nn.Linear that was made before the recurrent layer, where hfrnn computes none: give a "
+                "model whose nn.Linear comes after it; or the state dict of these two modules, if the first one "
+                "belongs after it"
+            )
         if kind in RECURRENT:
             recurrent = True
+            if module.batch_first:
+                found.left_out.append(
+                    f"{name or kind} has batch_first=True, and hfrnn's arrays have the steps on the first axis: give "
+                    "Batch(inputs.transpose(0, 1), targets.transpose(0, 1))"
+                )
             found.activation = getattr(module, "nonlinearity", None) if kind == "RNN" else found.activation
             if module.training and module.dropout and module.num_layers > 1:
                 found.left_out.append(_without_dropout(name or kind, module.dropout))
@@ -163,15 +174,22 @@ def _check_embedding(name: str, module: Any, found: TorchModel) -> None:
         found.left_out.append(f"{name} has scale_grad_by_freq, which hfrnn leaves out: its gradients are not scaled")
 
 
-def on_host(state_dict: StateDict) -> dict[str, HostArray]:
-    """Return every tensor as a NumPy array; tensors in CPU memory are not copied."""
+def on_host(state_dict: StateDict, dtype: str | None = None) -> dict[str, HostArray]:
+    """Return every tensor as a NumPy array; tensors in CPU memory are not copied.
+
+    With a `dtype`, tensors of bfloat16, which NumPy does not have, become float32, without rounding.
+    """
     values: dict[str, HostArray] = {}
     places: dict[int, str] = {}
     for name, value in state_dict.items():
+        if dtype is not None and str(getattr(value, "dtype", "")).endswith("bfloat16"):
+            value = value.float() if hasattr(value, "float") else value.astype(np.float32)
         try:
             values[name] = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"{name} cannot be a NumPy array ({error}): give float32 or float64") from error
+            raise InputError(
+                f"{name} cannot be a NumPy array ({error}): give float32 or float64, or the argument dtype"
+            ) from error
         if not isinstance(name, str) or values[name].dtype.kind == "O":
             raise InputError(
                 f"the entry {name!r} is of type {type(value).__name__}, not a tensor with a name: give the state dict "

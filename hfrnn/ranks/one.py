@@ -108,6 +108,18 @@ def launched() -> tuple[int, int]:
     return 1, 0
 
 
+ALONE_IN_SLURM = (
+    "Slurm has started {} tasks, and each trains alone: start them with mpiexec or srun --mpi=pmix to share a run"
+)
+
+
+def alone_in_slurm() -> int:
+    """Return how many tasks Slurm has started that know nothing of each other; 0 if this process is no such task."""
+    count = os.environ.get("SLURM_STEP_NUM_TASKS", os.environ.get("SLURM_NTASKS", ""))
+    one_of_many = count.isascii() and count.isdecimal() and "SLURM_PROCID" in os.environ
+    return int(count) if one_of_many and int(count) > 1 and launched()[0] == 1 else 0
+
+
 # ------------------------------------------------------------------ the tree of sums
 
 

@@ -39,11 +39,10 @@ from hfrnn.errors import CheckpointError, InputError, Message, PerReader, reason
 from hfrnn.files import CHECKPOINT_SHARE, is_regular, memory_share, read_bytes, write_atomic
 from hfrnn.option import in_toml, option_key
 from hfrnn.runs.checkpoint import check_description, checkpoint_bytes, load_checkpoint
-from hfrnn.runs.config import Tables, TrainConfig, checked_options, read_toml, stored_config
+from hfrnn.runs.config import Tables, TrainConfig, beside, checked_options, read_toml, stored_config
 from hfrnn.runs.lock import NAME as LOCK
 from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
-from hfrnn.runs.moved import beside
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.wording import counted
 

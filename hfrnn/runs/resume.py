@@ -9,8 +9,7 @@ from hfrnn.checks import instance, path
 from hfrnn.choices import DEVICES
 from hfrnn.errors import InputError, Message
 from hfrnn.option import absolute, argument
-from hfrnn.runs.config import TrainConfig, checked_options, default_memory
-from hfrnn.runs.moved import PATHS, with_files
+from hfrnn.runs.config import PATHS, TrainConfig, checked_options, default_memory, with_files
 from hfrnn.runs.options import run_options
 
 LIMITS = ("updates", "minutes", "epochs")

@@ -13,12 +13,13 @@ from hfrnn.choices import PARTS
 from hfrnn.data.kinds import takers
 from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool
 from hfrnn.data.kinds.memory import Given
+from hfrnn.data.ragged import RaggedPool
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import CheckpointError, InputError, Message, MissingExtraError
 from hfrnn.option import argument
-from hfrnn.runs.config import TrainConfig, useless
+from hfrnn.runs.config import PATHS, TrainConfig, files_of, useless
 from hfrnn.runs.folder import RunFolder
-from hfrnn.runs.moved import PATHS, files_of
 
 
 class LostFileError(InputError):
@@ -151,18 +152,18 @@ class Source:
 
     def __init__(self, data: DataKind) -> None:
         self.data = data
-        self.validation = None if data.validation is None else Batch(*data.validation)
+        self.validation = None if data.validation is None else self.batch(data.validation)
 
     def __getattr__(self, name: str) -> Any:
         if name == "data":  # while an object is copied
             raise AttributeError(name)
         return getattr(self.data, name)
 
-    def batch(self, pool: Pool, columns: HostArray | slice) -> Batch:
-        """Return some sequences of a pool as a batch."""
-        weights = None if pool.weights is None else pool.weights[:, columns]
-        lengths = None if pool.lengths is None else pool.lengths[columns]
-        return Batch(pool.inputs[:, columns], pool.targets[:, columns], weights, lengths)
+    def batch(self, pool: Pool | RaggedPool, columns: HostArray | slice = slice(None)) -> Batch:
+        """Return some sequences of a pool as a batch; one of sequences of unequal lengths is padded as it is used."""
+        if isinstance(pool, RaggedPool) and pool.ragged:
+            return RaggedBatch(pool, columns)
+        return Batch(*pool.select(columns))
 
 
 def chosen_part(config: TrainConfig, part: str | None, default: str) -> str:

@@ -9,9 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from hfrnn.arrays.backend import HostArray
 from hfrnn.arrays.threads import default_threads
+from hfrnn.data.ragged import RaggedPool
 from hfrnn.engine.objective import Objective
-from hfrnn.engine.plan import Plan
+from hfrnn.engine.plan import Plan, steps_of
 from hfrnn.optim.full_step import usual_losses
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
@@ -96,15 +100,28 @@ def _update_seconds(trainer: Trainer) -> float:
 
 
 def _few_shards(trainer: Trainer, role: str) -> tuple[Objective, float]:
-    """Return an objective on as many shards as run at once, and the factor from its time to that of all shards."""
-    plan = trainer.method.plans[role]
+    """Return an objective on as many shards as run at once, and the factor from its time to that of all shards.
+
+    Of sequences of unequal lengths, the longest ones are taken, and the factor is that of the steps of the shards.
+    """
+    method, source = trainer.method, trainer.source
+    plan, noise = method.plans[role], state_noise(trainer.config, 0)
     side_by_side = min(trainer.config.threads or default_threads(), plan.workers, len(plan.shards) - 1)
-    part = replace(plan, shards=plan.shards[: side_by_side + 1])
-    source = trainer.source
-    batch = source.batch(source.pool(0), slice(0, part.shards[-1]))
-    noise = state_noise(trainer.config, 0)
-    objective = Objective(trainer.net, batch, trainer.config.threads, plan=part, noise=noise)
-    return objective, plan.shards[-1] / part.shards[-1]
+    part, pool = replace(plan, shards=plan.shards[: side_by_side + 1]), source.pool(0)
+    count, share = part.shards[-1], plan.shards[-1] / part.shards[-1]
+    columns: HostArray | slice = slice(0, count)
+    if isinstance(pool, RaggedPool) and pool.ragged:
+        lengths = pool.profile(plan.shards[-1])
+        columns = np.argsort(-pool.lengths, kind="stable")[:count]
+        share = _padded_steps(plan, lengths) / _padded_steps(part, pool.lengths[columns])
+    batch = source.batch(pool, columns)
+    return Objective(trainer.net, batch, trainer.config.threads, plan=part, noise=noise), share
+
+
+def _padded_steps(plan: Plan, lengths: HostArray) -> int:
+    """Return the steps that the shards of a plan compute, for sequences of some lengths."""
+    shards = zip(steps_of(plan, 0, lengths), plan.parts, strict=True)
+    return sum(T * (stop - start) for T, (start, stop) in shards)
 
 
 def _seconds(task: Callable[[], object], wait: Callable[[], object]) -> float:

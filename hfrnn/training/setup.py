@@ -19,6 +19,7 @@ from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import make_plan
+from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import DeviceMemoryError, InputError, Message
 from hfrnn.option import argument
 from hfrnn.ranks.one import ALONE, Ranks
@@ -116,10 +117,15 @@ def validation_objective(net: Network, source: Source, config: TrainConfig, rank
     batch = source.validation
     if batch is None:
         return None
-    net, symbols = net.without_penalty(), batch.inputs.ndim == 2
-    weighs = batch.weights is not None and batch.weights.ndim == 3
+    net, lengths = net.without_penalty(), None
+    if isinstance(batch, RaggedBatch):
+        batch = batch.by_length()
+        lengths = batch.lengths
     memory = config.memory_bytes if net.backend.on_host else config.memory_bytes // DEVICE_PART
-    plan = make_plan(net, batch.T, batch.B, "auto", memory, symbols, Use.LOSS, weighs, config.shards)
+    plan = make_plan(
+        net, batch.T, batch.B, "auto", memory, batch.symbols, Use.LOSS, batch.weighs_outputs, config.shards,
+        lengths=lengths,
+    )  # fmt: skip
     return Objective(net, batch, config.threads, plan=plan, comm=ranks)
 
 
@@ -129,6 +135,8 @@ def validate(validation: Objective | None, source: Source, weights: Array) -> tu
         return None, None
     if not source.counts_errors:
         return validation.loss(weights), None
+    if isinstance(validation.batch, RaggedBatch):
+        return validation.loss_and_errors(weights)
     loss, logits = validation.loss_and_logits(weights)
     return loss, source.errors(validation.net.backend.to_host(logits))
 

@@ -19,13 +19,14 @@ from numpy.random import Generator
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import one_blas_thread
 from hfrnn.checks import wrong
-from hfrnn.data.kinds.memory import Frames, Given
+from hfrnn.data.kinds.memory import Given
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.sampling import draw_text
 from hfrnn.errors import (
     CheckpointError,
     HfrnnError,
+    HfrnnWarning,
     Message,
     MissingExtraError,
     NonFiniteError,
@@ -34,16 +35,15 @@ from hfrnn.errors import (
 )
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.ranks.mpi import ranks_of
-from hfrnn.ranks.one import ALONE, Ranks
-from hfrnn.runs.config import TrainConfig, checked_options
+from hfrnn.ranks.one import ALONE, ALONE_IN_SLURM, Ranks, alone_in_slurm
+from hfrnn.runs.config import PATHS, TrainConfig, checked_options
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
-from hfrnn.runs.moved import PATHS
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
 from hfrnn.sources.given import given_objects
-from hfrnn.sources.open import LN2, open_source
+from hfrnn.sources.open import LN2, Source, open_source
 from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
 from hfrnn.training.run_state import ResumeCommand, RunState, before_next_update
 from hfrnn.training.setup import (
@@ -93,18 +93,13 @@ def train(
     callbacks : sequence of Callback
         Objects that watch the run.
     data : str, path, mapping of str to array, or DataFrame, optional
-        The option `data`: a name or a file, or a list of tables. Or arrays by the names of docs/data.md: `x`, `y`,
-        `mask`, `lengths`, `valid_x`, ... Or a DataFrame or an xarray Dataset, or a list of them, one for each
-        recording, with `inputs` and `targets`. To resume such a run, give the same arrays or tables again.
+        The option `data`: a name, a file, or a list of tables. Or arrays by the names of docs/data.md: `x`, `y`, ... Or
+        a DataFrame, an xarray Dataset, or a list of them. To resume such a run, give the same objects again.
     batches : callable, optional
-        Called as `batches(rng)` with a `numpy.random.Generator`; returns new sequences for an epoch, as a dict of such
-        arrays (`x`, `y`, `mask`, `lengths`) or as a `hfrnn.Batch`. All calls return arrays of the same shapes, which
-        depend on `rng` only. To resume the run, give the function and `valid` again.
-    valid : str, path, DataFrame, mapping of str to array or Batch, optional
-        The option `valid`, or DataFrames; or, with `batches`, the sequences to validate on. By default they are drawn
-        once.
-    test : str, path or DataFrame, optional
-        The option `test`, or DataFrames.
+        Called as `batches(rng)` with a `numpy.random.Generator`; returns new sequences for an epoch, which depend on
+        `rng` only, as a dict of such arrays or a `hfrnn.Batch`. To resume, give the function and `valid` again.
+    valid, test : str, path, DataFrame, mapping of str to array or Batch, optional
+        The options `valid` and `test`, or DataFrames; or, with `batches`, the sequences to validate on as `valid`.
     comm : mpi4py.MPI.Comm, optional
         Ranks that train together. Each makes the same call; rank 0 writes the run folder and calls the callbacks.
     **options
@@ -125,17 +120,18 @@ def train(
     NonFiniteError, DeviceMemoryError
         The loss or the gradient is no longer finite, or the memory of the GPU is used up; the last good state is in
         the run folder.
-    Interrupted
+    Interrupted, KeyboardInterrupt
         SIGINT, SIGTERM or SIGHUP was received, or the output was closed; the last finished update is in the run folder.
-    KeyboardInterrupt
-        One of the signals was received before the run folder held a state.
+        KeyboardInterrupt if the folder held no state before.
 
     Notes
     -----
+    A HfrnnWarning tells what is unusual about the data of a new run, or that tasks of Slurm do not train together.
+
     A resumed run makes the same updates, bit for bit, as a run that never stopped, also if the first process was
-    killed. Where a run has reached a limit, metrics.jsonl has one more validation, and with a first-order optimizer a
-    shorter interval if the limit lay in the middle of one. That validation can only change which state is the best,
-    and end the run at `target_bits` or because a task is solved; `patience` does not count it.
+    killed. Where it was at a limit, it has one more validation, and with a first-order optimizer perhaps a shorter
+    interval. That validation can change which state is the best, and end the run at `target_bits` or because a task is
+    solved; `patience` does not count it.
 
     Examples
     --------
@@ -149,23 +145,38 @@ def train(
     """
     if resume is not None or not isinstance(config, TrainConfig | None):
         resume = run_to_resume(config, resume)
-    callbacks, given = _checked_callbacks(callbacks), None
-    if batches is not None or not all(each is None or isinstance(each, str) for each in (data, valid, test)):
-        given = given_objects(data, batches, valid, test)
-    if isinstance(given, Frames):
-        data, valid, test = given.name, None, None
-    elif given is not None:
-        data, valid = given.name, None if batches is not None else valid
-    named = {"data": data, "valid": valid, "test": test}
-    options |= {name: value for name, value in named.items() if value is not None}
-    values, ranks = checked_options(options, "train()"), comm if isinstance(comm, Ranks) else ranks_of(comm)
+    callbacks = _checked_callbacks(callbacks)
+    given, named = _objects_and_names(data, batches, valid, test)
+    values, ranks = (
+        checked_options({**options, **named}, "train()"),
+        comm if isinstance(comm, Ranks) else ranks_of(comm),
+    )
     with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
         if resume is None:
             config = TrainConfig(**values) if config is None else config.replace(**values)
             trainer = Trainer.new(config, callbacks, interruption, given, ranks)
+            _warn_of(trainer.source, ranks)
         else:
             trainer = Trainer.resumed(resume, values, callbacks, interruption, given, ranks)
         return trainer.run()
+
+
+def _objects_and_names(data: Any, batches: Any, valid: Any, test: Any) -> tuple[Given | None, dict[str, Any]]:
+    """Return the data that were given as objects of Python, if any, and the options that name data."""
+    given = None
+    if batches is not None or not all(each is None or isinstance(each, str) for each in (data, valid, test)):
+        given = given_objects(data, batches, valid, test)
+    named = {"data": data, "valid": valid, "test": test}
+    if given is not None:
+        named = {"data": given.name, **given.named(valid)}
+    return given, {name: value for name, value in named.items() if value is not None}
+
+
+def _warn_of(source: Source, ranks: Ranks) -> None:
+    """Warn users of Python of what is unusual about the data and the start of a run."""
+    tasks = alone_in_slurm()
+    for hint in [*source.hints(), *([ALONE_IN_SLURM.format(tasks)] if tasks else [])] if ranks.leads else ():
+        warnings.warn(str(hint), HfrnnWarning, stacklevel=3)
 
 
 def _checked_callbacks(callbacks: Sequence[Callback]) -> Sequence[Callback]:

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from support.command_line import call
 from support.music_files import pieces_of, stored
 from support.tiny_runs import text_file, tiny_train
 
 import hfrnn
 from hfrnn.analysis.evaluation import Evaluation, evaluate
 from hfrnn.analysis.sequences import NEW_SEQUENCES, evaluate_sequences
-from hfrnn.cli import main
 from hfrnn.data.music import music_batch
 from hfrnn.data.tasks import Task, make_task
 from hfrnn.data.vocabulary import Vocabulary
@@ -43,190 +42,102 @@ def plain_nats(net: Network, theta: object, symbols: np.ndarray) -> np.ndarray:
     return np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(z)), symbols[1:]]
 
 
-@pytest.mark.parametrize("arch", ["rnn", "mlstm", "lstm"])
-def test_the_figures_are_those_of_one_plain_run(arch: str) -> None:
-    net, theta = network(arch)
+@pytest.mark.parametrize(("arch", "dtype", "rtol"), [
+    ("rnn", "float64", 1e-12), ("mlstm", "float64", 1e-12), ("lstm", "float64", 1e-12), ("mlstm", "float32", 1e-4),
+])  # fmt: skip
+def test_the_figures_are_those_of_one_plain_run_and_surprisals_add_up_exactly(arch, dtype, rtol) -> None:
+    net, theta = network(arch, dtype=dtype)
     found = evaluate(net, theta, VOCABULARY, TEXT)
     nats = plain_nats(net, theta, VOCABULARY.encode(TEXT))
     assert found.symbols == len(TEXT) - 1
-    assert found.nats == pytest.approx(nats.sum(), rel=1e-12)
-    assert found.nats_per_symbol == pytest.approx(nats.mean(), rel=1e-12)
-    assert found.bits_per_symbol == pytest.approx(nats.mean() / np.log(2), rel=1e-12)
-    assert found.perplexity == pytest.approx(np.exp(nats.mean()), rel=1e-12)
-
-
-@pytest.mark.parametrize("chunk", [1, 2, 7, 64, len(TEXT) - 2, len(TEXT) - 1, len(TEXT), 10**6])
-def test_the_figures_do_not_depend_on_the_chunk(chunk: int) -> None:
-    net, theta = network()
-    found, reference = (evaluate(net, theta, VOCABULARY, TEXT, chunk=size) for size in (chunk, 1000))
-    for name, value in found.to_json().items():
-        assert value == pytest.approx(reference.to_json()[name], rel=1e-12), name
-
-
-def test_bits_per_byte_count_every_byte_of_a_character() -> None:
-    net, theta = network()
-    found = evaluate(net, theta, VOCABULARY, TEXT)
     assert found.text_bytes == len(TEXT[1:].encode()) > len(TEXT) - 1
-    assert found.bits_per_byte * len(TEXT[1:].encode()) == pytest.approx(found.bits_per_symbol * (len(TEXT) - 1))
-
-
-def test_at_byte_level_a_byte_is_a_symbol() -> None:
-    data = TEXT.encode()
-    vocabulary = Vocabulary.build(data, "byte")
-    net, theta = network(vocabulary=vocabulary)
-    found = evaluate(net, theta, vocabulary, data)
-    assert found.symbols == found.text_bytes == len(data) - 1
-    assert found.bits_per_byte == found.bits_per_symbol
-
-
-def test_unknown_symbols_are_refused_by_name() -> None:
-    net, theta = network()
-    with pytest.raises(InputError, match=r"'X' \(2 times\), 'é' \(1 time\)"):
-        evaluate(net, theta, VOCABULARY, "die XbrückeX é")
-
-
-def test_skipped_symbols_are_as_if_they_were_not_there() -> None:
-    net, theta = network()
-    found = evaluate(net, theta, VOCABULARY, "Xdie ébrückeé", unknown="skip")
-    assert found.unknown == 3
-    assert dataclasses.replace(found, unknown=0) == evaluate(net, theta, VOCABULARY, "die brücke")
-
-
-def test_mapped_symbols_count_with_their_own_bytes() -> None:
-    net, theta = network()
-    found = evaluate(net, theta, VOCABULARY, "diX brückéX", unknown="e")
-    same = evaluate(net, theta, VOCABULARY, "die brückee")
-    assert (found.unknown, found.symbols, found.nats) == (3, 10, same.nats)
-    assert (found.text_bytes, same.text_bytes) == (len("iX brückéX".encode()), len("ie brückee".encode()))
-
-
-def test_a_symbol_to_map_to_has_to_be_known() -> None:
-    net, theta = network()
-    with pytest.raises(InputError, match="'Q'"):
-        evaluate(net, theta, VOCABULARY, "die", unknown="Q")
-
-
-@pytest.mark.parametrize("text", ["", "d", "dX"])
-def test_fewer_than_two_known_symbols_are_refused(text: str) -> None:
-    net, theta = network()
-    with pytest.raises(InputError, match="at least 2"):
-        evaluate(net, theta, VOCABULARY, text, unknown="skip")
-
-
-def test_progress_counts_up_to_the_end() -> None:
-    net, theta = network()
-    seen: list[tuple[int, int]] = []
-    evaluate(net, theta, VOCABULARY, TEXT, chunk=50, progress=lambda *counts: seen.append(counts))
-    count = len(TEXT) - 1
-    assert seen == [(min(n, count), count) for n in range(50, count + 50, 50)]
-
-
-def test_a_chunk_below_one_is_refused() -> None:
-    net, theta = network()
-    with pytest.raises(InputError, match="chunk"):
-        evaluate(net, theta, VOCABULARY, TEXT, chunk=0)
-
-
-def test_a_hopeless_network_still_has_a_perplexity() -> None:
-    assert math.isfinite(Evaluation(symbols=1, nats=1e6, text_bytes=1).perplexity)
-
-
-# ---------------------------------------------------------------------- symbol by symbol
-
-
-@pytest.mark.parametrize("arch", ["rnn", "mlstm"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_every_symbol_has_its_surprisal_and_they_add_up_exactly(arch: str, dtype: str) -> None:
-    net, theta = network(arch, dtype=dtype)
-    found = evaluate(net, theta, VOCABULARY, TEXT)
+    assert found.nats == pytest.approx(nats.sum(), rel=rtol)
+    assert found.nats_per_symbol == pytest.approx(nats.mean(), rel=rtol)
+    assert found.bits_per_symbol == pytest.approx(nats.mean() / np.log(2), rel=rtol)
+    assert found.bits_per_byte * found.text_bytes == pytest.approx(found.bits_per_symbol * found.symbols)
+    assert found.perplexity == pytest.approx(np.exp(nats.mean()), rel=rtol)
     assert found.surprisals.shape == found.numbers.shape == (found.symbols,)
     assert math.fsum(found.surprisals.tolist()) == found.nats
-    plain = plain_nats(net, theta, VOCABULARY.encode(TEXT))
-    np.testing.assert_allclose(found.surprisals, plain, rtol=1e-12 if dtype == "float64" else 1e-4)
+    np.testing.assert_allclose(found.surprisals, nats, rtol=rtol)
     assert VOCABULARY.decode(found.numbers) == TEXT[1:]
     lines = [json.loads(line) for line in found.json_lines(VOCABULARY).splitlines()]
     assert [line["position"] for line in lines] == list(range(1, len(TEXT)))
     assert "".join(line["symbol"] for line in lines) == TEXT[1:]
-    total = math.fsum(line["bits"] for line in lines)
-    assert total == pytest.approx(found.nats / math.log(2), rel=4e-16)
+    assert math.fsum(line["bits"] for line in lines) == pytest.approx(found.nats / math.log(2), rel=4e-16)
     np.testing.assert_array_equal([line["bits"] for line in lines], found.surprisals / math.log(2))
 
 
-def test_the_lines_hold_any_symbol_whole() -> None:
-    text = 'a"b\\c\nd\te\r\u2028f\ud800g\x00é' * 2
-    vocabulary = Vocabulary.build(text, "char")
-    found = evaluate(*network(vocabulary=vocabulary), vocabulary, text)
-    written = found.json_lines(vocabulary)
-    assert written.isascii()
-    assert written.count("\n") == found.symbols
-    assert "".join(json.loads(line)["symbol"] for line in written.splitlines()) == text[1:]
-
-
-def test_a_byte_is_a_number_and_an_unknown_word_is_unk() -> None:
+def test_at_byte_level_a_byte_is_a_symbol_and_the_lines_hold_any_symbol_whole() -> None:
     data = bytes([7, 255, 0, 10, 7, 255])
     vocabulary = Vocabulary.build(data, "byte")
-    lines = evaluate(*network(vocabulary=vocabulary), vocabulary, data).json_lines(vocabulary).splitlines()
+    found = evaluate(*network(vocabulary=vocabulary), vocabulary, data)
+    assert found.symbols == found.text_bytes == len(data) - 1
+    assert found.bits_per_byte == found.bits_per_symbol
+    lines = found.json_lines(vocabulary).splitlines()
     assert [json.loads(line)["symbol"] for line in lines] == list(data[1:])
     words = Vocabulary.build("a cat <unk> a\n", "word")
-    found = evaluate(*network(vocabulary=words), words, "a dog\na cat\n")
-    lines = found.json_lines(words).splitlines()
+    lines = evaluate(*network(vocabulary=words), words, "a dog\na cat\n").json_lines(words).splitlines()
     assert [json.loads(line)["symbol"] for line in lines] == ["<unk>", "<eos>", "a", "cat", "<eos>"]
+    text = 'a"b\\c\nd\te\r\u2028f\ud800g\x00é' * 2
+    vocabulary = Vocabulary.build(text, "char")
+    written = evaluate(*network(vocabulary=vocabulary), vocabulary, text).json_lines(vocabulary)
+    assert written.isascii()
+    assert [json.loads(line)["symbol"] for line in written.splitlines()] == list(text[1:])
 
 
-def test_positions_count_the_symbols_that_were_scored() -> None:
-    lines = evaluate(*network(), VOCABULARY, "XdiXe éX!brücke", unknown="skip").json_lines(VOCABULARY).splitlines()
-    assert [json.loads(line)["symbol"] for line in lines] == list("ie brücke")
-    assert json.loads(lines[-1])["position"] == 9
+def test_skipped_symbols_are_as_if_they_were_not_there_and_mapped_ones_count_with_their_own_bytes() -> None:
+    net, theta = network()
+    found = evaluate(net, theta, VOCABULARY, "Xdie ébrückeé", unknown="skip")
+    assert found.unknown == 3
+    assert dataclasses.replace(found, unknown=0) == evaluate(net, theta, VOCABULARY, "die brücke")
+    lines = [json.loads(line) for line in found.json_lines(VOCABULARY).splitlines()]
+    assert [(line["position"], line["symbol"]) for line in lines] == list(enumerate("ie brücke", 1))
+    mapped = evaluate(net, theta, VOCABULARY, "diX brückéX", unknown="e")
+    same = evaluate(net, theta, VOCABULARY, "die brückee")
+    assert (mapped.unknown, mapped.symbols, mapped.nats) == (3, 10, same.nats)
+    assert (mapped.text_bytes, same.text_bytes) == (len("iX brückéX".encode()), len("ie brückee".encode()))
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3, 7, len(TEXT) - 1])
+@pytest.mark.parametrize("chunk", [1, 7, 50, len(TEXT) - 2, len(TEXT) - 1, 10**6])
+def test_the_figures_do_not_depend_on_the_chunk_and_progress_counts_up_to_the_end(chunk: int) -> None:
+    (net, theta), count, seen = network(), len(TEXT) - 1, list[tuple[int, int]]()
+    found = evaluate(net, theta, VOCABULARY, TEXT, chunk=chunk, progress=lambda *counts: seen.append(counts)).to_json()
+    assert found == pytest.approx(evaluate(net, theta, VOCABULARY, TEXT, chunk=1000).to_json(), rel=1e-12)
+    assert seen == [(min(n, count), count) for n in range(chunk, count + chunk, chunk)]
+
+
+def test_a_hopeless_network_still_has_a_perplexity_and_two_known_symbols_are_needed() -> None:
+    assert math.isfinite(Evaluation(symbols=1, nats=1e6, text_bytes=1).perplexity)
+    for text in ("", "d", "dX"):
+        with pytest.raises(InputError, match="at least 2"):
+            evaluate(*network(), VOCABULARY, text, unknown="skip")
+
+
+@pytest.mark.parametrize("parts", [1, 7, len(TEXT) - 1])
 def test_the_parts_of_a_text_hold_every_symbol_once(parts: int) -> None:
     found = evaluate(*network(), VOCABULARY, TEXT)
     shown = found.positions(parts)
     assert [symbol for first, last, _ in shown for symbol in range(first, last + 1)] == list(range(1, len(TEXT)))
     sizes = [last + 1 - first for first, last, _ in shown]
     assert max(sizes) - min(sizes) <= 1
-    total = sum(size * bits for size, (_, _, bits) in zip(sizes, shown, strict=True))
-    assert total == pytest.approx(found.nats / math.log(2), rel=1e-13)
-    first, last, bits = shown[-1]
-    assert bits == pytest.approx(found.surprisals[first - 1 : last].mean() / math.log(2), rel=1e-13)
-
-
-@pytest.mark.parametrize("parts", [0, -1, len(TEXT)])
-def test_parts_of_no_symbol_are_refused(parts: int) -> None:
-    found = evaluate(*network(), VOCABULARY, TEXT)
-    with pytest.raises(InputError, match="parts of"):
-        found.positions(parts)
+    for first, last, bits in shown:
+        assert bits == pytest.approx(found.surprisals[first - 1 : last].mean() / math.log(2), rel=1e-13)
 
 
 def test_the_command_writes_a_line_a_symbol_and_shows_the_parts(tmp_path: Path) -> None:
-    run, text, file = tiny_train(tmp_path).folder, "The dog and\nthe fox. ", tmp_path / "bits.jsonl"
+    run, text, file = tiny_train(tmp_path, optimizer="adam").folder, "The dog and\nthe fox. ", tmp_path / "bits.jsonl"
     file.write_text("older")
-    options = ["evaluate", str(run), str(text_file(tmp_path, text, "other.txt"))]
-    shown = CliRunner().invoke(main, [*options, "--per-symbol", str(file), "--force", "--positions", "2"])
-    assert shown.exit_code == 0, shown.output
+    options = ["evaluate", run, text_file(tmp_path, text, "other.txt")]
+    shown = call(*options, "--per-symbol", file, "--force", "--positions", "2").stdout
     found = evaluate(*hfrnn.load(run), text)
     assert file.read_text("utf-8") == found.json_lines(hfrnn.load(run).vocabulary)
     for first, last, bits in found.positions(2):
-        assert re.search(rf"^{first} to {last} +{bits:.4f}$", shown.stdout, re.MULTILINE)
-    figures = json.loads(CliRunner().invoke(main, [*options, "--positions", "2", "--json"]).stdout)
-    assert figures == {
-        **found.to_json(), "positions": [{"first": a, "last": b, "bits": bits} for a, b, bits in found.positions(2)],
-    }  # fmt: skip
-    plain = CliRunner().invoke(main, options).stdout
-    assert shown.stdout.startswith(plain)
-    for wrong, message in (
-        (["--positions", "0"], "--positions is 0"),
-        (["--positions", "21"], "21 parts of 20 symbols"),
-        (["--per-symbol", str(tmp_path / "none" / "x")], "there is no folder"),
-        (["--per-symbol", str(tmp_path)], "which is a folder"),
-    ):
-        refused = CliRunner().invoke(main, [*options, *wrong])
-        assert refused.exit_code == 2
-        assert message in " ".join(refused.output.split())
-
-
-# ---------------------------------------------------------------------- tasks and music
+        assert re.search(rf"^{first} to {last} +{bits:.4f}$", shown, re.MULTILINE)
+    parts = [{"first": a, "last": b, "bits": bits} for a, b, bits in found.positions(2)]
+    assert json.loads(call(*options, "--positions", "2", "--json").stdout) == {**found.to_json(), "positions": parts}
+    assert shown.startswith(call(*options).stdout)
+    for wrong, message in ((("--positions", "21"), "21 parts of 20 symbols"), (("--per-symbol", tmp_path), "a folder")):
+        assert message in " ".join(call(*options, *wrong, code=2).output.split())
 
 
 def trained_on(data: str, **options: object) -> tuple[Network, object, TrainConfig]:
@@ -239,15 +150,16 @@ def trained_on(data: str, **options: object) -> tuple[Network, object, TrainConf
 def test_a_task_is_scored_on_fresh_sequences_of_its_own() -> None:
     net, theta, config = trained_on("addition", length=21, dtype="float64")
     found = evaluate_sequences(net, theta, config)
-    rng = np.random.default_rng([2, config.seed])
-    task = make_task("addition", 21)
+    rng, task = np.random.default_rng([2, config.seed]), make_task("addition", 21)
     drawn = [task.sequences(1000, rng) for _ in range(10)]
     assert found["sequences"] == NEW_SEQUENCES == 10_000
     assert found["loss"] == pytest.approx(np.mean([net.loss(theta, Batch(*part)) for part in drawn]), rel=1e-12)
     wrong = np.concatenate([task.wrong(net.run(theta, Batch(*part))[0], part) for part in drawn])
     assert found["wrong"] == wrong.mean() > 0.5
     assert (found["task"], found["solved"]) == ("addition", "no")
-    assert found == evaluate_sequences(net, theta, config)
+    heavy = Network(**{**net.config, "l2": 3.0})  # the penalty is no part of an evaluation
+    assert found == evaluate_sequences(heavy, theta, config)
+    assert heavy.l2 == 3.0
     assert found["wrong"] != evaluate_sequences(net, theta, config.replace(seed=1))["wrong"]
     held_out = open_source(config)
     used = {column.tobytes() for part in drawn for column in np.swapaxes(part.inputs, 0, 1)}
@@ -255,26 +167,19 @@ def test_a_task_is_scored_on_fresh_sequences_of_its_own() -> None:
         assert not used & {column.tobytes() for column in np.swapaxes(known, 0, 1)}
 
 
-def test_a_task_of_few_sequences_is_scored_on_each_of_them_once() -> None:
-    net, theta, config = trained_on("memorization-5bit", length=21)
-    found = evaluate_sequences(net, theta, config)
+def test_a_task_of_few_sequences_is_scored_on_each_of_them_once_and_few_errors_count_as_solved(monkeypatch):
+    found = evaluate_sequences(*trained_on("memorization-5bit", length=21))
     assert found["sequences"] == 32
     assert (found["wrong"] * 32) % 1 == 0
-
-
-def test_a_task_without_errors_counts_as_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     net, theta, config = trained_on("addition", length=21)
-    monkeypatch.setattr(Task, "wrong", lambda self, outputs, drawn: np.arange(drawn.lengths.size) < 9)
-    assert evaluate_sequences(net, theta, config)["wrong"] == 0.009
-    assert evaluate_sequences(net, theta, config)["solved"] == "yes"
-    monkeypatch.setattr(Task, "wrong", lambda self, outputs, drawn: np.arange(drawn.lengths.size) < 10)
-    assert evaluate_sequences(net, theta, config)["solved"] == "no"
+    for errors, solved in ((9, "yes"), (10, "no")):
+        monkeypatch.setattr(Task, "wrong", lambda self, outputs, drawn, n=errors: np.arange(drawn.lengths.size) < n)
+        found = evaluate_sequences(net, theta, config)
+        assert (found["wrong"], found["solved"]) == (errors / 1000, solved)
 
 
-def test_music_is_scored_by_parts_in_nats_a_time_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "jsb").mkdir()
-    (tmp_path / "jsb" / "jsb.npz").write_bytes(stored())
-    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+def test_music_is_scored_by_parts_in_nats_a_time_step(small_music: Path) -> None:
+    small_music.write_bytes(stored())
     net, theta, config = trained_on("jsb", dtype="float64")
     for seed, part in enumerate(("train", "valid", "test")):
         found = evaluate_sequences(net, theta, config, part)
@@ -282,10 +187,3 @@ def test_music_is_scored_by_parts_in_nats_a_time_step(tmp_path: Path, monkeypatc
         nats = -net.log_probabilities(theta, batch).sum() / (8 + seed)
         assert found["nats_per_time_step"] == pytest.approx(nats, rel=1e-12)
         assert (found["music"], found["part"], found["pieces"]) == ("jsb", part, 2)
-
-
-def test_the_penalty_on_the_weights_is_no_part_of_an_evaluation() -> None:
-    net, theta, config = trained_on("addition", length=21, dtype="float64")
-    heavy = Network(**{**net.config, "l2": 3.0})
-    assert evaluate_sequences(heavy, theta, config) == evaluate_sequences(net, theta, config)
-    assert heavy.l2 == 3.0

@@ -2,57 +2,56 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.engine_cases import Case, cases, vectors
+from support.slow import slow_unless
 
 import hfrnn
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, NonFiniteError
 
 situations = ["softmax", "logistic", "squared", "stack", "real", "output-weights", "output-mask", "learned-state"]
 some = [case for case in cases(*situations) if case.arch in ("rnn", "lstm", "hornn-gated")]
+some += cases("class-softmax")[:1]
+dense_cases = slow_unless(lambda case: case.arch == "rnn" or case.id == "hornn-gated-squared", some)
+diagonal_cases = slow_unless(lambda case: case.id.endswith(("softmax", "squared", "mask")), some[:8])
 
 
-def by_products(objective: hfrnn.Objective, theta: object) -> object:
-    n = objective.net.n_parameters
+def by_products(objective: hfrnn.Objective, theta: Any) -> Any:
+    eye = np.eye(objective.net.n_parameters)
     G = objective.gauss_newton(theta)
-    return np.stack([G @ unit for unit in np.eye(n)]) - objective.net.l2 * np.eye(n)
+    return np.stack([G @ unit for unit in eye]) - objective.net.l2 * eye
 
 
-@pytest.mark.parametrize("case", some, ids=lambda case: case.id)
-def test_the_dense_matrix_is_that_of_products_with_unit_vectors(case: Case) -> None:
-    net, batch = case.net(), case.data()
-    theta = vectors(net, batch)[0]
-    objective = hfrnn.Objective(net, batch)
+def check_dense(objective: hfrnn.Objective, theta: Any) -> None:
     found = hfrnn.dense_gauss_newton(objective, theta)
     np.testing.assert_allclose(found, by_products(objective, theta), rtol=1e-9, atol=1e-14)
 
 
-def test_a_matrix_with_more_outputs_than_weights_is_the_same() -> None:
+@pytest.mark.parametrize("case", dense_cases, ids=lambda case: case.id)
+def test_the_dense_matrix_is_that_of_products_with_unit_vectors(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    check_dense(hfrnn.Objective(net, batch), vectors(net, batch)[0])
+
+
+def test_a_matrix_with_more_outputs_than_weights_is_the_same_and_noise_is_that_of_the_objective() -> None:
     net = hfrnn.Network("rnn", 2, 1, 5, dtype="float64", l2=0.2)
     rng = np.random.default_rng(0)
     x = rng.integers(2, size=(9, 3))
-    theta = rng.standard_normal(net.n_parameters)
-    objective = hfrnn.Objective(net, hfrnn.Batch(x, x))
     assert net.n_parameters < 9 * net.n_out
-    np.testing.assert_allclose(
-        hfrnn.dense_gauss_newton(objective, theta), by_products(objective, theta), rtol=1e-9, atol=1e-14
-    )
-
-
-def test_the_dense_matrix_and_the_diagonal_have_the_noise_of_the_objective() -> None:
+    check_dense(hfrnn.Objective(net, hfrnn.Batch(x, x)), rng.standard_normal(net.n_parameters))
     net = hfrnn.Network("rnn", 3, 4, 2, loss="logistic", dtype="float64")
     rng = np.random.default_rng(0)
     batch = hfrnn.Batch(rng.standard_normal((5, 4, 3)), rng.random((5, 4, 2)))
-    objective = hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(1.0))
-    expected = by_products(objective, theta := net.init(0))
-    np.testing.assert_allclose(hfrnn.dense_gauss_newton(objective, theta), expected, rtol=1e-9, atol=1e-14)
-    np.testing.assert_allclose(
-        hfrnn.gauss_newton_diagonal(objective, theta)[0], np.diag(expected), rtol=1e-9, atol=1e-15
-    )
+    objective, theta = hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(1.0)), net.init(0)
+    check_dense(objective, theta)
+    expected = np.diag(by_products(objective, theta))
+    np.testing.assert_allclose(hfrnn.gauss_newton_diagonal(objective, theta)[0], expected, rtol=1e-9, atol=1e-15)
 
 
-@pytest.mark.parametrize("case", some[:8], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", diagonal_cases, ids=lambda case: case.id)
 def test_the_diagonal_is_that_of_the_dense_matrix(case: Case) -> None:
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
@@ -68,12 +67,30 @@ def test_the_diagonal_is_that_of_the_dense_matrix(case: Case) -> None:
     assert errors.sum() < 0.2 * expected.sum()
 
 
-def test_a_loss_without_a_root_has_a_dense_matrix_and_no_diagonal() -> None:
+@pytest.mark.parametrize("matrix", ["gauss-newton", "hessian"])
+def test_the_estimate_lies_within_its_errors(matrix: str) -> None:
+    case = next(case for case in cases("squared") if case.arch == "lstm")
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    objective = hfrnn.Objective(net, batch)
+    A = objective.gauss_newton(theta) if matrix == "gauss-newton" else objective.hessian(theta)
+    expected = np.diag(A @ np.eye(theta.size))
+    found = hfrnn.curvature_trace(objective, theta, 90, matrix)
+    assert abs(found.trace - expected.sum()) <= 4 * found.trace_error + 1e-9
+    assert (np.abs(found.diagonal - expected) <= 5 * found.diagonal_errors + 1e-9).all()
+    assert found.trace_error < 0.05 * abs(expected.sum())
+    assert found.products == 90
+
+
+def test_curvature_that_is_not_finite_or_has_no_root_is_refused() -> None:
+    net = hfrnn.Network("rnn", 2, 3, 2, loss="squared", activation="relu", dtype="float64")
+    rng = np.random.default_rng(0)
+    objective = hfrnn.Objective(net, hfrnn.Batch(rng.random((9, 2, 2)), rng.random((9, 2, 2))))
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(NonFiniteError):
+        hfrnn.curvature_trace(objective, np.full(net.n_parameters, 1e80))
+    with pytest.raises(InputError, match="products"):
+        hfrnn.curvature_trace(objective, net.init(0), products=3)
     case = cases("class-softmax")[0]
     net, batch = case.net(), case.data()
-    objective, theta = hfrnn.Objective(net, batch), vectors(net, batch)[0]
-    np.testing.assert_allclose(
-        hfrnn.dense_gauss_newton(objective, theta), by_products(objective, theta), rtol=1e-9, atol=1e-14
-    )
     with pytest.raises(InputError, match="class-softmax"):
-        hfrnn.gauss_newton_diagonal(objective, theta)
+        hfrnn.gauss_newton_diagonal(hfrnn.Objective(net, batch), vectors(net, batch)[0])

@@ -1,7 +1,8 @@
-"""Predictions, their scores, and free runs of small networks."""
+"""Predictions, their scores, and free runs of small networks; the figures against formulas written out with sums."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,7 @@ def test_outputs_are_values_or_probabilities(loss: str) -> None:
 
 @pytest.mark.parametrize("arch", ["lstm", "clockwork", "hornn", "scrn"])
 @pytest.mark.parametrize("how", [{}, {"ragged": True}, {"carried": True}])
-def test_results_do_not_depend_on_what_runs_at_once(
-    arch: str, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_do_not_depend_on_what_runs_at_once(arch: str, how: dict[str, Any], monkeypatch) -> None:
     net, theta, batch = problem(arch=arch, **how)
     outputs, _, states = net.run(theta, batch, states=True)
     monkeypatch.setattr(prediction, "STEPS", 3)
@@ -56,45 +55,35 @@ def test_results_do_not_depend_on_what_runs_at_once(
             np.testing.assert_allclose(one[name], other[name], rtol=1e-12, atol=1e-14, err_msg=name)
 
 
-@pytest.mark.parametrize("how", [{}, {"ragged": True}, {"by_output": True}])
-@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
+@pytest.mark.parametrize(("loss", "how"), [
+    *((loss, how) for loss in ("squared", "logistic") for how in ({}, {"ragged": True}, {"by_output": True})),
+    ("softmax", {}), ("softmax", {"ragged": True}),
+])  # fmt: skip
 def test_scores_are_the_figures_of_the_scored_steps(loss: str, how: dict[str, Any]) -> None:
-    if loss == "softmax" and "by_output" in how:
-        return
     net, theta, batch = problem(loss, **how)
     z, weights = net.run(theta, batch)[0], batch.output_weights(net.backend)
     weights = weights[:, :, 0] if weights.shape[2] == 1 else weights
     flat = [each.reshape(batch.T * batch.B, *each.shape[2:]) for each in (z, batch.targets, weights)]
     found, expected = score(net, theta, batch, ["a", "b", "c"]), figures(loss, *flat, ["a", "b", "c"])
-    assert found.steps == expected.steps
-    rows = [(found.overall, expected.overall), *((found.outputs[k], expected.outputs[k]) for k in expected.outputs)]
-    for one, other in rows:
-        assert one.keys() == other.keys()
-        for figure, value in other.items():
-            assert one[figure] == (None if value is None else pytest.approx(value, rel=1e-12)), figure
-
-
-def test_the_score_agrees_with_the_loss() -> None:
-    for loss, figure, factor in (("squared", "mse", 0.5), ("logistic", "cross_entropy", 1.0)):
-        net, theta, batch = problem(loss, ragged=True)
-        assert score(net, theta, batch).overall[figure] * factor * 3 == pytest.approx(net.loss(theta, batch), rel=1e-12)
-
-
-def test_a_score_needs_targets_and_finite_outputs() -> None:
-    net, theta, batch = problem()
-    with pytest.raises(InputError, match="no targets"):
-        score(net, theta, replace(batch, targets=None))
-    with pytest.raises(NonFiniteError, match="not finite"):
-        predict(net, theta * 1e308, batch)
+    assert (found.steps, list(found.outputs)) == (expected.steps, list(expected.outputs))
+    for one, row in ((found.overall, expected.overall), *((found.outputs[k], expected.outputs[k]) for k in "abc")):
+        assert {name: value is None for name, value in one.items()} == {name: row[name] is None for name in row}
+        numbers = {name: value for name, value in row.items() if value is not None}
+        assert {name: one[name] for name in numbers} == pytest.approx(numbers, rel=1e-12)
+    if "by_output" not in how and loss != "softmax":
+        name, factor = ("mse", 0.5) if loss == "squared" else ("cross_entropy", 1.0)
+        assert found.overall[name] * factor * 3 == pytest.approx(net.loss(theta, batch), rel=1e-12)
 
 
 @pytest.mark.parametrize("scaling", [None, Scaling(np.zeros(3), np.ones(3))])
-def test_a_score_needs_targets_and_weights_that_fit(scaling: Scaling | None) -> None:
+def test_a_score_needs_targets_and_weights_that_fit_and_finite_outputs(scaling: Scaling | None) -> None:
     net, theta, batch = problem()
     wide = np.zeros((batch.T, batch.B, 4))
-    for wrong in (replace(batch, targets=wide), replace(batch, targets=wide[:, :, :1])):
-        with pytest.raises(InputError, match="targets"):
-            score(net, theta, wrong, scaling=scaling)
+    for wrong, words in ((wide, "targets"), (wide[:, :, :1], "targets"), (None, "no targets")):
+        with pytest.raises(InputError, match=words):
+            score(net, theta, replace(batch, targets=wrong), scaling=scaling)
+    with pytest.raises(NonFiniteError, match="not finite"):
+        predict(net, theta * 1e308, batch)
     net, theta, batch = problem("softmax")
     with pytest.raises(InputError, match="weights"):
         score(net, theta, hfrnn.Batch(batch.inputs, batch.targets, np.ones((batch.T, batch.B))[:-1]))
@@ -102,27 +91,18 @@ def test_a_score_needs_targets_and_weights_that_fit(scaling: Scaling | None) -> 
         score(net, theta, replace(batch, targets=batch.targets + 3), scaling=scaling)
 
 
-@pytest.mark.parametrize("arch", ["rnn", "lstm", "clockwork", "hornn"])
-def test_a_scaled_free_run_converts_outputs_to_inputs(arch: str) -> None:
-    net, theta, batch = problem(arch=arch)
-    scaling = Scaling(np.array([1.0, -2.0, 3.0]), np.full(3, 2.0), np.array([5.0, 0.0, 1.0]), np.array([0.5, 3.0, 1.0]))
-    found, inputs = free_run(net, theta, batch, 4, scaling), batch.inputs
-    for step in range(4):
-        z = net.run(theta, hfrnn.Batch((inputs - scaling.input_mean) / scaling.input_deviation))[0][-1]
-        expected = z * scaling.target_deviation + scaling.target_mean
-        np.testing.assert_allclose(found[step], expected, rtol=1e-10, atol=1e-12)
-        inputs = np.concatenate([inputs, expected[None]])
+SCALING = Scaling(np.array([1.0, -2.0, 3.0]), np.full(3, 2.0), np.array([5.0, 0.0, 1.0]), np.array([0.5, 3.0, 1.0]))
 
 
+@pytest.mark.parametrize("scaling", [None, SCALING], ids=["plain", "scaled"])
 @pytest.mark.parametrize("arch", ["rnn", "lstm", "clockwork", "hornn"])
-def test_a_free_run_feeds_each_output_back(arch: str) -> None:
+def test_a_free_run_feeds_each_output_back_in_the_units_of_the_inputs(arch: str, scaling: Scaling | None) -> None:
     net, theta, batch = problem(arch=arch)
-    found = free_run(net, theta, batch, 4)
-    inputs = batch.inputs
+    found, inputs, units = free_run(net, theta, batch, 4, scaling), batch.inputs, scaling or Scaling()
     for step in range(4):
-        expected = net.run(theta, hfrnn.Batch(inputs))[0][-1]
+        expected = units.unscale_outputs(net.run(theta, hfrnn.Batch(units.scale_inputs(inputs)))[0][-1])
         assert np.abs(expected).max() > 1e-3
-        np.testing.assert_allclose(found[step], expected, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(found[step], expected, rtol=1e-10, atol=1e-12)
         inputs = np.concatenate([inputs, expected[None]])
 
 
@@ -134,34 +114,108 @@ def test_a_free_run_begins_after_the_last_input_of_each_sequence() -> None:
         np.testing.assert_allclose(found[:, b : b + 1], alone, rtol=1e-12, atol=1e-14)
 
 
-def test_a_free_run_needs_outputs_that_can_be_inputs() -> None:
+def test_a_free_run_needs_outputs_that_can_be_inputs_and_says_when_it_explodes() -> None:
     for net, theta, batch in (problem("logistic"), problem(n_out=2)):
         with pytest.raises(InputError, match="cannot be its inputs"):
             free_run(net, theta, batch, 2)
-    net, theta, batch = problem(arch="clockwork", ragged=True)
     with pytest.raises(InputError, match="counts the steps"):
-        free_run(net, theta, batch, 2)
-
-
-def test_a_free_run_that_explodes_says_when() -> None:
+        free_run(*problem(arch="clockwork", ragged=True), 2)
     net, theta, batch = problem()
-    views = net.views(theta)
     for l in (0, 1):
-        views[f"output.W_y{l}"][...] *= 1e200
+        net.views(theta)[f"output.W_y{l}"][...] *= 1e200
     with pytest.raises(NonFiniteError, match="after"):
         free_run(hfrnn.Network(**{**net.config, "activation": "relu"}), theta, batch, 400)
 
 
-def test_a_table_of_predictions_shows_a_small_range_beside_a_large_mean() -> None:
+def test_a_table_shows_a_small_range_beside_a_large_mean_and_a_symbol_that_is_not_scored_may_be_any_number() -> None:
     rng = np.random.default_rng(0)
     y = np.stack([rng.normal(size=20), 1e9 + rng.normal(size=20), np.full(20, 0.25)], axis=1)
     found = np.loadtxt(csv_text({"y": y}, ("a", "b", "c")).splitlines(), delimiter=",", skiprows=1)[:, 1:]
     assert (abs(found - y) <= 1e-6 * y.std(axis=0) + 1e-300).all()
     assert max(map(len, csv_text({"y": y[:, :1]}, ()).splitlines())) <= 16
-
-
-def test_a_symbol_that_is_not_scored_may_be_any_number() -> None:
     net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=3)
     targets, weights = np.array([[-100], [2]]), np.array([[0.0], [1.0]])
     batch = hfrnn.Batch(np.zeros((2, 1, 2), "f4"), targets, weights=weights)
     np.testing.assert_array_equal(prediction.scored_targets(net, batch)[:, 0], [[np.nan] * 3, [0.0, 0.0, 1.0]])
+
+
+rng = np.random.default_rng(4)
+Z = rng.standard_normal((30, 3))
+Y = 0.7 * Z + rng.standard_normal((30, 3)) * [0.1, 1.0, 5.0] + [0.0, 3.0, -40.0]
+W = np.where(rng.random((30, 3)) < 0.6, rng.uniform(0.5, 2.0, (30, 3)), 0.0)
+
+
+def by_hand(z: Any, y: Any, w: Any) -> dict[str, float]:
+    """The figures of one real output, by loops."""
+    total = sum(w)
+    mean = sum(a * b for a, b in zip(w, y, strict=True)) / total
+    error = sum(a * (p - b) ** 2 for a, b, p in zip(w, y, z, strict=True)) / total
+    variance = sum(a * (b - mean) ** 2 for a, b in zip(w, y, strict=True)) / total
+    return {"mse": error, "rmse": error**0.5, "r2": 1 - error / variance, "nrmse": (error / variance) ** 0.5}
+
+
+def test_real_outputs_with_a_weight_each() -> None:
+    found = figures("squared", Z, Y, W, ["a", "b", "c"])
+    rows = [by_hand(Z[:, k], Y[:, k], W[:, k]) for k in range(3)]
+    for name, row in zip("abc", rows, strict=True):
+        assert found.outputs[name] == pytest.approx(row, rel=1e-12)
+    mse, r2 = (sum(row[each] for row in rows) / 3 for each in ("mse", "r2"))
+    assert found.overall == pytest.approx({"mse": mse, "rmse": mse**0.5, "r2": r2, "nrmse": (1 - r2) ** 0.5}, rel=1e-12)
+    assert found.steps == (W > 0).any(axis=1).sum()
+
+
+def test_what_has_no_weight_may_hold_anything_and_weights_of_steps_are_those_of_all_their_outputs() -> None:
+    z, y = Z.copy(), Y.copy()
+    z[W == 0], y[W == 0] = np.nan, np.inf
+    assert figures("squared", z, y, W) == figures("squared", Z, Y, W)
+    assert figures("logistic", z, np.where(W > 0, Y > 0, np.nan), W) == figures("logistic", Z, (Y > 0) * 1.0, W)
+    w = W[:, 0]
+    assert figures("squared", Z, Y, w) == figures("squared", Z, Y, np.repeat(w[:, None], 3, axis=1))
+
+
+def test_targets_that_do_not_vary_have_no_r2_and_weights_that_sum_to_infinity_or_nothing_are_refused() -> None:
+    y = np.stack([np.full(30, 0.1), Y[:, 1]], axis=1)
+    found = figures("squared", Z[:, :2], y, np.ones(30))
+    assert (found.outputs["0"]["r2"], found.outputs["0"]["nrmse"]) == (None, None)
+    assert found.overall["r2"] == found.outputs["1"]["r2"]
+    assert figures("squared", Z[:, :1], y[:, :1], np.ones(30)).overall["r2"] is None
+    for loss in ("squared", "logistic"):
+        with pytest.raises(InputError, match=r"^the weights sum to infinity: give smaller weights$"):
+            figures(loss, Z, Y, np.full((30, 3), 1e308))
+    for steps, weights in ((30, np.zeros(30)), (0, np.zeros((0, 3)))):
+        with pytest.raises(InputError, match="no step has a weight"):
+            figures("squared", Z[:steps], Y[:steps], weights)
+
+
+def test_bits_by_hand() -> None:
+    z, y, w = np.array([[2.0], [-1.0], [0.5], [0.0]]), np.array([[1.0], [1.0], [0.0], [1.0]]), np.array([1.0, 2, 3, 4])
+    p = 1 / (1 + np.exp(-z[:, 0]))
+    entropy = -(math.log(p[0]) + 2 * math.log(p[1]) + 3 * math.log(1 - p[2]) + 4 * math.log(p[3])) / 10
+    found = figures("logistic", z, y, w).overall
+    assert found == pytest.approx({"cross_entropy": entropy, "accuracy": 0.1}, rel=1e-14)
+    assert figures("logistic", z, y * 0.3, w).overall["accuracy"] is None  # targets between bits
+
+
+def test_classes_by_hand_and_large_outputs_do_not_overflow() -> None:
+    z, y = np.log([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.1, 0.5, 0.4], [0.2, 0.2, 0.6]]) + 5.0, np.array([0, 0, 1, 2])
+    found = figures("softmax", z, y, np.array([1.0, 1.0, 2.0, 0.0]))
+    first = -(math.log(0.7) + math.log(0.3))
+    overall = {"cross_entropy": (first - 2 * math.log(0.5)) / 4, "accuracy": 0.75}
+    assert found.overall == pytest.approx(overall, rel=1e-12)
+    assert found.outputs.keys() == {"0", "1"}
+    assert found.outputs["0"] == pytest.approx({"cross_entropy": first / 2, "accuracy": 0.5}, rel=1e-12)
+    assert found.steps == 3
+    bits = figures("logistic", np.array([[900.0], [-900.0]]), np.array([[1.0], [0.0]]), np.ones(2))
+    assert bits.overall == {"cross_entropy": 0.0, "accuracy": 1.0}
+    assert figures("softmax", np.array([[900.0, -900.0]]), np.array([1]), np.ones(1)).overall["cross_entropy"] == 1800
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_an_output_that_is_never_scored_has_no_figures_and_no_share_of_the_overall_ones(loss: str) -> None:
+    w = W.copy()
+    w[:, 1] = 0
+    found, others = figures(loss, Z, Y, w), figures(loss, Z[:, [0, 2]], Y[:, [0, 2]], w[:, [0, 2]], ["0", "2"])
+    assert list(found.outputs) == ["0", "1", "2"]
+    assert found.outputs["1"] == dict.fromkeys(others.overall)
+    assert {name: found.outputs[name] for name in ("0", "2")} == others.outputs
+    assert found.overall == others.overall

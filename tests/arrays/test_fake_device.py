@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from support.engine_cases import Case, assert_same, cases, everything, moved, plans, vectors
 from support.fake_device import FakeArray, FakeBackend, HostAsDevice
-from support.slow import one_in
+from support.pairwise import label, tried
 
 import hfrnn
 
 fake, host = FakeBackend(), HostAsDevice()
-PLANS = ("all", "all-3", "states-2", "nothing-3")
 
 
-@pytest.mark.parametrize(
-    ("case", "plan"), one_in(29, itertools.product(cases(), PLANS)), ids=lambda value: getattr(value, "id", value)
-)
+@pytest.mark.parametrize(("case", "plan"), tried(["all", "all-3", "states-2", "nothing-3"]), ids=label)
 def test_everything_on_the_device_has_the_bits_of_numpy(case: Case, plan: str) -> None:
     batch = case.data()
     theta, v, u = vectors(case.net(), batch)
@@ -29,9 +25,7 @@ def test_everything_on_the_device_has_the_bits_of_numpy(case: Case, plan: str) -
     assert_same(actual, expected)
 
 
-@pytest.mark.parametrize(
-    "case", cases("softmax", "embedding", "many-symbols", "class-softmax"), ids=lambda case: case.id
-)
+@pytest.mark.parametrize("case", cases("softmax", "embedding", "many-symbols", "class-softmax")[::9], ids=label)
 def test_the_order_of_sums_on_the_device_changes_only_the_last_bits(case: Case) -> None:
     batch = case.data()
     theta, v, u = vectors(case.net(), batch)
@@ -40,7 +34,7 @@ def test_the_order_of_sums_on_the_device_changes_only_the_last_bits(case: Case) 
     assert_same(actual, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("case", one_in(7, cases("softmax", "chain", "embedding")), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases("softmax", "chain", "embedding")[::10], ids=label)
 def test_a_batch_of_host_arrays_is_carried_to_the_device(case: Case) -> None:
     batch = case.data()
     theta, v, u = vectors(case.net(), batch)
@@ -49,11 +43,11 @@ def test_a_batch_of_host_arrays_is_carried_to_the_device(case: Case) -> None:
     assert_same(actual, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("case", cases("softmax", "real"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases("softmax", "real")[::5], ids=label)
 def test_results_live_on_the_device(case: Case) -> None:
     net, batch = case.net(backend=fake), case.data()
     theta = net.init(seed=1)
-    assert isinstance(theta, FakeArray)
+    np.testing.assert_array_equal(fake.to_host(theta), case.net().init(seed=1))
     assert all(isinstance(view, FakeArray) for view in net.views(theta).values())
     logits, state = net.run(theta, batch)
     loss, gradient = net.loss_and_gradient(theta, batch)
@@ -63,15 +57,31 @@ def test_results_live_on_the_device(case: Case) -> None:
     assert all(isinstance(x, FakeArray) for x in on_device)
 
 
-@pytest.mark.parametrize("initializer", ["papers", "sutskever"])
-def test_initial_parameters_do_not_depend_on_the_device(initializer: str) -> None:
-    case = cases("stack")[0]
-    host = case.net().init(seed=3, initializer=initializer)
-    np.testing.assert_array_equal(fake.to_host(case.net(backend=fake).init(seed=3, initializer=initializer)), host)
+MASK = np.random.default_rng(0).random((6, 6)) < 0.5
 
 
-def test_the_device_can_be_waited_for() -> None:
-    fake.synchronize()
+def constrained_results(backend: Any) -> list[Any]:
+    """Variables, weights and derivatives of a small network."""
+    net = hfrnn.Network("rnn", 3, 6, 2, loss="squared", dtype="float64", activation="relu", backend=backend, l2=0.1)
+    constraints = hfrnn.Constraints(net, {"layer0.W_h": MASK}, {"layer0.W_h": [1, 1, 1, -1, -1, 0]})
+    rng = np.random.default_rng(1)
+    batch = hfrnn.Batch(rng.standard_normal((7, 5, 3)), rng.standard_normal((7, 5, 2)))
+    objective = hfrnn.ConstrainedObjective(hfrnn.Objective(net, batch, threads=1), constraints)
+    v = constraints.variables(constraints.initial(net.init(1)))
+    v = v - 0.1 * objective.loss_and_gradient(v)[1]
+    w = constraints.weights(v)
+    constraints.restrict(v)
+    return [
+        v, w, constraints.variables(w, like=v), objective.hessian(v) @ v, objective.gauss_newton(v, 0.1, 0.1) @ v,
+        objective.squared_gradients(v), objective.part_gradients(v, 3), objective.jacobian(v) @ v, objective.exists,
+    ]  # fmt: skip
+
+
+def test_results_under_constraints_have_the_bits_of_numpy() -> None:
+    for expected, actual in zip(constrained_results("numpy"), constrained_results(fake), strict=True):
+        assert isinstance(actual, FakeArray)
+        assert expected.any()
+        np.testing.assert_array_equal(actual._host, expected)
 
 
 # ---------------------------------------------------------------------- the fake itself
@@ -82,28 +92,17 @@ def refusals() -> dict[str, Any]:
     cell = fake.asarray(np.ones(()))
     return {
         "np.tanh": lambda: np.tanh(x),  # type: ignore[call-overload]
-        "np.sum": lambda: np.sum(x),  # type: ignore[call-overload]
-        "np.shape": lambda: np.shape(x),  # type: ignore[arg-type]
-        "np.concatenate": lambda: np.concatenate([x, x]),  # type: ignore[list-item]
         "np.asarray": lambda: np.asarray(x),
         "float": lambda: float(cell),  # type: ignore[arg-type]
-        "int": lambda: int(cell),  # type: ignore[call-overload]
         "bool": lambda: bool(cell),
-        "range": lambda: range(cell),  # type: ignore[arg-type]
         "iteration": lambda: list(x),  # type: ignore[call-overload]
         "host + device": lambda: host + x,  # type: ignore[operator]
-        "device + host": lambda: x + host,  # type: ignore[operator]
-        "device @ host": lambda: x @ host,  # type: ignore[operator]
         "device += host": lambda: x.__iadd__(host),  # type: ignore[attr-defined]
         "NumPy scalar": lambda: x * np.float64(2),  # type: ignore[operator]
         "host[...] = device": lambda: host.__setitem__(..., x),  # type: ignore[call-overload]
         "device[...] = host": lambda: x.__setitem__(..., host),
-        "host index": lambda: x[np.arange(2)],
         "mask": lambda: x[x > 0],  # type: ignore[operator]
         "xp.tanh(host)": lambda: fake.xp.tanh(host),
-        "xp.multiply(out=host)": lambda: fake.xp.multiply(x, x, out=host),
-        "xp.concatenate(hosts)": lambda: fake.xp.concatenate([host, host]),
-        "asnumpy(host)": lambda: fake.xp.asnumpy(host),
     }
 
 
@@ -111,25 +110,6 @@ def refusals() -> dict[str, Any]:
 def test_the_device_refuses_the_host(what: str) -> None:
     with pytest.raises(TypeError):
         refusals()[what]()
-
-
-def test_the_device_has_no_functions_but_those_listed() -> None:
-    with pytest.raises(AttributeError, match="einsum"):
-        fake.xp.einsum("i->", fake.asarray(np.ones(3)))
-
-
-def test_new_memory_of_the_device_is_not_a_number() -> None:
-    assert np.isnan(fake.to_host(fake.empty((2,), "float32"))).all()
-
-
-def test_a_kernel_that_calls_numpy_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hfrnn.kernels import rnn
-
-    monkeypatch.setattr(rnn, "activate_", lambda xp, name, a: np.tanh(a, out=a))
-    case = cases("softmax")[0]
-    net = hfrnn.Network(**{**case.network, "arch": "rnn", "backend": fake})
-    with pytest.raises(TypeError):
-        net.run(net.init(), case.data())
 
 
 def test_a_buffer_read_before_it_is_written_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

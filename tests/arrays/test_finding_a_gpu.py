@@ -50,11 +50,9 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     gpu._try_cupy.cache_clear()
 
 
-def test_a_gpu_that_computes_is_found(found: Any) -> None:
+def test_a_gpu_that_computes_is_found_and_a_driver_without_one_is_told(found: Any) -> None:
     assert found() == gpu.Found(sys.modules["cupy"], "")
-
-
-def test_a_driver_without_a_gpu_is_told(found: Any) -> None:
+    gpu._try_cupy.cache_clear()
     assert found(cuda=SimpleNamespace(runtime=runtime(getDeviceCount=lambda: 0))).why == "there is no GPU"
 
 
@@ -98,8 +96,3 @@ def test_a_gpu_is_described_by_its_memory_and_versions() -> None:
 def test_cupy_has_the_functions_that_describe_a_gpu() -> None:
     cupy = pytest.importorskip("cupy", reason="needs CuPy: install the extra cuda12 or cuda13")
     assert all(callable(getattr(cupy.cuda.runtime, name)) for name in vars(runtime()))
-
-
-def test_cupy_raises_an_error_of_its_own_without_memory() -> None:
-    cupy = pytest.importorskip("cupy", reason="needs CuPy: install the extra cuda12 or cuda13")
-    assert issubclass(cupy.cuda.memory.OutOfMemoryError, MemoryError)

@@ -33,38 +33,28 @@ def test_a_vector_of_the_wrong_length_is_refused_with_the_right_one() -> None:
     wrong = rf"theta has shape \({n - 1},\) and type float\d\d: give an array \({n},\) of "
     with pytest.raises(hfrnn.InputError, match=wrong):
         net.views(np.zeros(n - 1))
-    batch = hfrnn.Batch(np.zeros((2, 1), int), np.zeros((2, 1), int))
-    for call in (net.loss, net.loss_and_gradient, net.run, net.gauss_newton, net.log_probabilities):
-        with pytest.raises(hfrnn.InputError, match=r"theta has shape .*: give an array"):
-            call(np.zeros(n + 1), batch)
 
 
-def test_constant_and_normal() -> None:
+def test_constant_and_normal_and_sparse_normal() -> None:
     assert (constant(2.5)(rng(), (3, 2)) == 2.5).all()
     values = normal(0.3)(rng(), (200, 200))
     assert values.std() == pytest.approx(0.3, rel=0.01)
     assert abs(values.mean()) < 0.01
-
-
-def test_sparse_normal_keeps_a_tenth() -> None:
     values = sparse_normal(0.1)(rng(), (300, 300))
     assert np.mean(values != 0) == pytest.approx(0.1, abs=0.005)
     assert values[values != 0].std() == pytest.approx(0.1, rel=0.03)
 
 
-@pytest.mark.parametrize("shape", [(40, 40), (40, 160), (70, 280), (50, 30), (3, 40, 40)])
+@pytest.mark.parametrize("shape", [(40, 160), (50, 30), (3, 40, 40)])
 def test_fixed_fan_in_has_15_entries_a_column(shape: tuple[int, ...]) -> None:
     values = fixed_fan_in()(rng(), shape)
     assert values.shape == shape
     assert (np.count_nonzero(values, axis=-2) == 15).all()
     assert values[values != 0].std() == pytest.approx(1.0, rel=0.1)
+    assert (fixed_fan_in()(rng(), (6, 24)) != 0).all()  # of fewer rows all
 
 
-def test_fixed_fan_in_fills_columns_of_fewer_rows() -> None:
-    assert (fixed_fan_in()(rng(), (6, 24)) != 0).all()
-
-
-@pytest.mark.parametrize("shape", [(40, 40), (40, 160), (3, 40, 40)])
+@pytest.mark.parametrize("shape", [(40, 160), (3, 40, 40)])
 def test_every_square_block_has_the_spectral_radius(shape: tuple[int, ...]) -> None:
     values = fixed_fan_in(spectral_radius=1.1)(rng(), shape)
     for matrix in values.reshape(-1, *shape[-2:]):
@@ -72,9 +62,9 @@ def test_every_square_block_has_the_spectral_radius(shape: tuple[int, ...]) -> N
             assert np.abs(np.linalg.eigvals(block)).max() == pytest.approx(1.1, rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", [0, 2, 3])
-def test_a_large_block_has_the_spectral_radius_too(seed: int) -> None:  # whose largest eigenvalues are close together
-    values = fixed_fan_in(spectral_radius=1.1)(np.random.default_rng(seed), (1100, 1100))
+@pytest.mark.slow
+def test_a_large_block_has_the_spectral_radius_too() -> None:  # whose largest eigenvalues are close together
+    values = fixed_fan_in(spectral_radius=1.1)(np.random.default_rng(2), (1100, 1100))
     assert np.abs(np.linalg.eigvals(values)).max() == pytest.approx(1.1, rel=1e-9)
 
 
@@ -88,34 +78,24 @@ def blocks(arch: str, seed: int = 0, **arguments: object) -> dict[str, np.ndarra
 
 @pytest.mark.parametrize("arch", hfrnn.architectures())
 @pytest.mark.parametrize("initializer", ["papers", "sutskever"])
-def test_the_same_seed_gives_the_same_bits_and_another_does_not(arch: str, initializer: str) -> None:
-    net = hfrnn.Network(arch, n_in=5, hidden=20, n_out=5)
-    assert net.init(3, initializer).tobytes() == net.init(3, initializer).tobytes()
-    assert (net.init(3, initializer) != net.init(4, initializer)).any()
-    assert net.init(3, initializer).dtype == np.float32
+def test_the_same_seed_gives_the_same_bits_and_biases_start_at_0(arch: str, initializer: str) -> None:
+    net = hfrnn.Network(arch, n_in=5, hidden=20, n_out=5, bias=True, output_bias=True)
+    theta = net.init(3, initializer)
+    assert theta.tobytes() == net.init(3, initializer).tobytes()
+    assert (theta != net.init(4, initializer)).any()
+    assert theta.dtype == np.float32
+    assert (net.views(theta)["layer0.b"] == 0).all()
+    assert (net.views(theta)["output.b_y"] == 0).all()
 
 
-@pytest.mark.parametrize("arch", hfrnn.architectures())
-@pytest.mark.parametrize("initializer", ["papers", "sutskever"])
-def test_biases_start_at_0(arch: str, initializer: str) -> None:
-    views = blocks(arch, initializer=initializer)
-    assert (views["layer0.b"] == 0).all()
-    assert (views["output.b_y"] == 0).all()
-
-
-@pytest.mark.parametrize("arch", [arch for arch in hfrnn.architectures() if arch not in ("rnn", "mrnn")])
-def test_weights_start_with_deviation_a_tenth(arch: str) -> None:
+@pytest.mark.parametrize("arch", [arch for arch in hfrnn.architectures() if arch != "rnn"])
+def test_weights_start_with_deviation_a_tenth_or_in_mrnn_a_twentieth(arch: str) -> None:
     matrices = {name: view for name, view in blocks(arch).items() if view.ndim >= 2 and view.size > 1000}
     own = hfrnn.Network(arch, n_in=80, hidden=60, n_out=80).layers[0].kernel.parameter_shapes()
     assert {"layer0.W_x", "output.W_y0"} <= matrices.keys()
     assert len(matrices) >= (3 if own else 2)
     for view in matrices.values():
-        assert view[view != 0].std() == pytest.approx(0.1, rel=0.05)
-
-
-def test_mrnn_starts_with_deviation_a_twentieth() -> None:
-    for view in blocks("mrnn").values():
-        assert view.ndim == 1 or view.std() == pytest.approx(0.05, rel=0.05)
+        assert view[view != 0].std() == pytest.approx(0.05 if arch == "mrnn" else 0.1, rel=0.05)
 
 
 def test_the_recurrent_matrix_of_the_plain_rnn_starts_sparse() -> None:
@@ -138,9 +118,6 @@ def test_sutskevers_initialiser_has_the_spectral_radius_asked_for() -> None:
     views = blocks("rnn", initializer="sutskever", spectral_radius=0.9, W_x=0.01)
     assert np.abs(np.linalg.eigvals(views["layer0.W_h"])).max() == pytest.approx(0.9, rel=1e-9)
     assert views["layer0.W_x"].std() == pytest.approx(0.01, rel=0.05)
-    for radius in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(hfrnn.InputError, match=r"spectral_radius is .*: give a .*number above 0"):
-            blocks("rnn", initializer="sutskever", spectral_radius=radius)
 
 
 def test_scales_are_by_block_name_or_for_all_that_is_no_bias() -> None:

@@ -8,18 +8,7 @@ import pytest
 from support.fake_device import FakeArray, transfers
 
 from hfrnn.arrays import vectors
-from hfrnn.arrays.vectors import (
-    HOST_PIECE,
-    dot,
-    fetch,
-    is_finite,
-    lazy_all,
-    lazy_dot,
-    lazy_finite,
-    lazy_norm,
-    norm,
-    scaled,
-)
+from hfrnn.arrays.vectors import HOST_PIECE, dot, fetch, is_finite, lazy_dot, lazy_finite, lazy_norm, norm, scaled
 
 
 def test_scalars_are_summed_in_float64():
@@ -41,9 +30,6 @@ def test_one_entry_that_is_not_finite_is_found(bad):
     assert is_finite(x)
     x[777] = bad
     assert not is_finite(x)
-
-
-def test_an_empty_vector_is_finite():
     assert is_finite(np.empty(0))
 
 
@@ -61,8 +47,7 @@ def device(x):
     return FakeArray(np.array(x))
 
 
-@pytest.mark.parametrize("n", [0, 1, 1000, 3 * HOST_PIECE + 17])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "dtype"), [(0, "f8"), (1, "f4"), (1000, "f8"), (3 * HOST_PIECE + 17, "f4")])
 def test_an_inner_product_on_a_device_is_one_transfer_in_float64(n, dtype, monkeypatch):
     monkeypatch.setattr(vectors, "DEVICE_PIECE", HOST_PIECE)
     a, b = np.random.default_rng(0).standard_normal((2, n)).astype(dtype)
@@ -85,9 +70,12 @@ def test_lazy_scalars_come_in_one_transfer_and_those_of_the_host_as_they_are():
     assert fetch(lazy_dot(x, x), lazy_norm(x), lazy_finite(x)) == [30.0, math.sqrt(30.0), True]
     assert type(lazy_dot(x, x)) is type(lazy_norm(x)) is float
     assert lazy_finite(x) is True
+    for flags in itertools.product([False, True], repeat=2):
+        assert vectors.lazy_all(flags) is all(flags)
+        assert fetch(vectors.lazy_all([device(flag) for flag in flags])) == [all(flags)]
 
 
-@pytest.mark.parametrize("bad", [[np.nan], [np.inf], [-np.inf], [np.inf, -np.inf]])
+@pytest.mark.parametrize("bad", [[np.nan], [np.inf, -np.inf]])
 def test_an_entry_that_is_not_finite_is_found_on_a_device(bad):
     x = np.full(1000, 1e308)
     assert is_finite(device(x))
@@ -97,12 +85,6 @@ def test_an_entry_that_is_not_finite_is_found_on_a_device(bad):
     assert len(transfers) == 1
     assert not fetch(lazy_finite(device(np.ones(3)), device(x), device(np.ones(2))))[0]
     assert is_finite(device(np.empty(0)))
-
-
-@pytest.mark.parametrize("flags", list(itertools.product([False, True], repeat=3)))
-def test_all_flags_have_to_be_true_on_either_side(flags):
-    assert lazy_all(flags) is all(flags)
-    assert fetch(lazy_all([device(flag) for flag in flags])) == [all(flags)]
 
 
 def test_a_scalar_of_the_device_scales_as_a_number_of_the_host_does():

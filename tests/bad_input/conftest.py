@@ -14,7 +14,6 @@ from support.tiny_runs import text_file, tiny_train
 
 @pytest.fixture(scope="module", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Make the folder that all commands of a file run in."""
     folder = tmp_path_factory.mktemp("home")
     for name, content in TEXTS.items():
         text_file(folder, content, name)

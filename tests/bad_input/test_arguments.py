@@ -7,32 +7,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
-from support.damage import a_folder, a_loop
+from support.damage import a_folder
 from support.refusals import STEPS, refused, replaced, sentence_of
 from support.tiny_runs import snapshot
-
-from hfrnn.engine.batch import Batch
-from hfrnn.engine.network import Network
-from hfrnn.engine.objective import Objective
-from hfrnn.errors import InputError
 
 KERNELS: dict[str, tuple[bytes | Callable[[Path], object] | None, str]] = {
     "missing": (None, "FileNotFoundError"),
     "a folder": (a_folder, "IsADirectoryError"),
-    "a loop": (a_loop, "OSError"),
-    "empty": (b"", "registers nothing"),
     "a syntax error": (b"def", "SyntaxError"),
     "a NUL byte": (b"a = 1\0", "cannot be run"),
-    "not UTF-8": (b"a = '\xe9'", "SyntaxError"),
-    "an exception": (b"1/0", "ZeroDivisionError"),
     "an exception of two lines": (b"raise ValueError('one\\ntwo')", "one two"),
-    "an import that fails": (b"import nothing_of_that_name", "ModuleNotFoundError"),
-    "a name that is taken": (
-        b"import hfrnn\nhfrnn.register_kernel('rnn', type('New', (hfrnn.Kernel,), {}))",
-        "registered already",
-    ),
+    "a name that is taken": (b"import hfrnn\nhfrnn.register_kernel('rnn', hfrnn.Kernel)", "registered already"),
     "recursion": (b"def f():\n    f()\nf()", "RecursionError"),
 }
 
@@ -41,7 +27,7 @@ KERNELS: dict[str, tuple[bytes | Callable[[Path], object] | None, str]] = {
 def test_a_kernel_file_that_does_not_register_an_architecture_is_refused(case: str) -> None:
     content, words = KERNELS[case]
     with replaced("mine.py", content):
-        for arguments in (["train", "text.txt", *STEPS], ["gradcheck", "rnn"], ["info"], ["evaluate", "run"]):
+        for arguments in (["train", "text.txt", *STEPS], ["info"]):
             found = refused(arguments[0], "--kernel", "mine.py", *arguments[1:])
             assert "mine.py" in found
             assert words in found
@@ -54,123 +40,41 @@ def test_a_kernel_file_that_is_not_python_is_refused() -> None:
 
 OTHERS: dict[str, tuple[list[str], str]] = {
     "no command": (["dance"], "dance"),
-    "no fractions": (["train", "text.txt", "--fractions", "a,b"], "--fractions"),
-    "fractions": (["train", "text.txt", "--fractions", "0.5,0.5,0.5"], "--fractions is 0.5, 0.5, 0.5: give three numb"),
-    "two fractions": (["train", "text.txt", "--fractions", "0.5,0.5"], "--fractions is 0.5, 0.5: give three numbers"),
     "large seed": (["train", "text.txt", "--seed", str(2**64 - 1)], f"give a number of at most {2**63 - 1}"),
-    "hidden text": (["train", "text.txt", "--hidden", "big"], "--hidden is 'big'"),
-    "hidden 0": (["train", "text.txt", "--hidden", "4,0"], "--hidden is 0"),
-    "embedding": (["train", "text.txt", "--embedding", "0"], "embedding is 0"),
-    "activation": (
-        ["train", "text.txt", "--activation", "relu"],
-        "--activation was given, and --arch is mlstm: it is for --arch rnn",
-    ),
-    "metric of another": (
-        ["train", "text.txt", "--arch", "lstm", "--metric", "matching"],
-        "has no such metric: use hidden",
-    ),
+    "activation": (["train", "text.txt", "--activation", "relu"], "and --arch is mlstm: it is for --arch rnn"),
     "lambda": (["train", "text.txt", "--damping", "none", "--lambda", "1"], "lambda"),
-    "config value": (["train", "text.txt", "--config", "text.txt"], "not TOML"),
-    "out exists": (["train", "text.txt", "--out", "folder"], "folder exists already and is left as it is"),
-    "out is a file": (["train", "text.txt", "--out", "text.txt"], "exists already and is left as it is, because"),
-    "out below a file": (["train", "text.txt", "--out", "text.txt/run"], "cannot be made"),
-    "out is a run": (["train", "text.txt", "--out", "run"], "--resume run"),
-    "too many streams": (["train", "text.txt", "--optimizer", "sgd", "--streams", "999"], "give more text or fewer"),
-    "update every": (
-        ["train", "text.txt", "--optimizer", "sgd", "--update-every", "3"],
-        "--sequence-length is 10, and --update-every is 3: give",
-    ),
     "schedule without validation": (
-        ["train", "text.txt", "--optimizer", "sgd", "--schedule", "halve", "--fractions", "1,0,0"],
-        "--schedule is halve, which watches the validation loss: give a validation part",
+        ["train", "text.txt", "--optimizer", "sgd", "--schedule", "halve", "--fractions", "1,0,0"], "watches the valid",
     ),
     "adam nesterov": (["train", "text.txt", "--optimizer", "adam", "--nesterov"], "--nesterov was given"),
-    "online lstm": (
-        ["train", "text.txt", "--optimizer", "online", "--arch", "lstm"],
-        "online learning was asked for lstm with 1 layer: it is defined for one layer of lstm-krause",
-    ),
-    "online clipping": (
-        ["train", "text.txt", "--optimizer", "online", "--arch", "lstm-krause", "--clip-value", "1"],
-        "--clip-value was given, and --optimizer is online: it is for --optimizer sgd, adam, soap or muon",
-    ),
     "online task": (
-        ["train", "--data", "addition", "--optimizer", "online", "--arch", "lstm-krause"],
-        "learns from a text, and addition is not a text",
+        ["train", "--data", "addition", "--optimizer", "online", "--arch", "lstm-krause"], "addition is not a text",
     ),
     "two sizes of a batch": (
-        ["train", "text.txt", "--curvature-fraction", "0.5", "--curvature-symbols", "100"],
-        "--curvature-fraction and --curvature-symbols were given: give one of them",
+        ["train", "text.txt", "--curvature-fraction", "0.5", "--curvature-symbols", "100"], "were given: give one of",
     ),
-    "task length": (["train", "--data", "addition", "--length", "20"], "needs a length of at least 21, not 20"),
-    "task classes": (
-        ["train", "--data", "addition", "--classes", "5"],
-        "--classes was given, and addition is a synthetic task",
-    ),
-    "task validation": (["train", "--data", "addition", "--valid", "text.txt"], "--valid was given"),
-    "corpus": (["train", "--data", "encyclopedia"], "no corpus named 'encyclopedia'"),
-    "level": (["train", "text.txt", "--level", "verse"], "'verse' is not one of"),
-    "architecture": (["train", "text.txt", "--arch", "tnn"], "'tnn' is not known"),
-    "no such flag": (["train", "text.txt", "--hiden", "3"], "--hiden"),
-    "two texts": (["train", "text.txt", "other.txt"], "other.txt"),
-    "a name for a file": (["train", "addition"], "--data addition"),
     "a file for a name": (["train", "--data", "text.txt"], "to train on it leave out --data"),
     "text and corpus": (["train", "text.txt", "--data", "python-manual"], "give one of them"),
-    "text and task": (["train", "text.txt", "--data", "addition"], "give one of them"),
-    "no HFRNN_DATA": (["train", "--data", "jsb"], "jsb is not there"),
     "resume another text": (["train", "other.txt", "--resume", "run"], "keeps its TEXT"),
     "resume another network": (["train", "--resume", "run", "--hidden", "5"], "keeps its --hidden"),
-    "dry run of another network": (["train", "--resume", "run", "--hidden", "5", "--dry-run"], "keeps its --hidden"),
-    "resume elsewhere": (["train", "--resume", "run", "--out", "new"], "keeps its --out"),
-    "resume without threads": (["train", "--resume", "run", "--threads", "0"], "--threads is 0"),
-    "resume with a bad plan": (["train", "--resume", "run", "--checkpoint", "some"], "--checkpoint is 'some'"),
     "resume without memory": (["train", "--resume", "run", "--memory", "10kB"], "the budget is"),
-    "evaluate nothing": (["evaluate"], "RUN"),
-    "report nothing": (["report"], "RUN"),
     "report into a folder": (["report", "run", "-o", "folder"], "--output is folder, which is a folder"),
     "report over a text": (["report", "run", "-o", "text.txt"], "text.txt, which is a file that the command reads"),
-    "report a run twice": (["report", "run", "task", "./run"], "./run was given twice"),
-    "evaluate too much": (["evaluate", "run", "text.txt", "other.txt"], "other.txt"),
     "a part that is not known": (["evaluate", "run", "--part", "middle"], "'middle' is not one of"),
     "a part that is empty": (["evaluate", "run", "--part", "test"], "no test part"),
     "a part and a text": (["evaluate", "run", "text.txt", "--part", "valid"], "not both"),
     "a part of a task": (["evaluate", "task", "--part", "test"], "leave --part out"),
-    "unknown symbols of a task": (["evaluate", "task", "--unknown", "skip"], "leave --unknown out"),
-    "a text for a task": (
-        ["evaluate", "task", "text.txt"],
-        "trained on addition, which is not a text: leave text.txt out",
-    ),
     "unknown symbols become two": (["evaluate", "run", "foreign.txt", "--unknown", "ab"], "cannot become 'ab'"),
     "unknown symbols become unknown": (["evaluate", "run", "foreign.txt", "--unknown", "é"], "cannot become 'é'"),
     "a state that is not known": (["evaluate", "run", "--which", "first"], "first"),
-    "another state that is not known": (["evaluate", "run", "--which", "update-7"], "update-7"),
-    "a state that is a path": (["evaluate", "run", "--which", "../run/best"], "../run/best"),
-    "a backend that is not known": (["evaluate", "run", "--backend", "abacus"], "abacus"),
-    "a sample of a task": (["sample", "task"], "task was not trained on a text"),
-    "length": (["sample", "run", "--length", "-1"], "length is -1"),
-    "length is text": (["sample", "run", "--length", "long"], "long"),
-    "temperature": (["sample", "run", "--temperature", "-1"], "--temperature is -1: give"),
-    "temperature is NaN": (["sample", "run", "--temperature", "nan"], "temperature is nan"),
     "temperature is infinite": (["sample", "run", "--temperature", "inf"], "temperature is inf"),
-    "temperature overflows": (["sample", "run", "--temperature", "1e999"], "temperature is inf"),
-    "temperature is text": (["sample", "run", "--temperature", "hot"], "hot"),
-    "top-k": (["sample", "run", "--top-k", "0"], "--top-k is 0"),
-    "top-k below 0": (["sample", "run", "--top-k", "-2"], "--top-k is -2"),
-    "seed": (["sample", "run", "--seed", "-1"], "--seed is -1"),
-    "seed is a fraction": (["sample", "run", "--seed", "1.5"], "1.5"),
     "prime": (["sample", "run", "--prime", "The é"], "1 symbol .*'é' (1 time)"),
     "prime not UTF-8": (["sample", "run", "--prime", "\udce9"], r"'\udce9'"),
-    "prime skipped": (["sample", "run", "--prime", "é", "--unknown", "skip"], "empty"),
-    "prime becomes two": (["sample", "run", "--prime", "é", "--unknown", "ab"], "cannot become 'ab'"),
     "nothing allowed": (["sample", "run", "--allowed", ""], "give at least one symbol"),
     "unknown allowed": (["sample", "run", "--allowed", "abé"], "does not know every symbol of it"),
-    "opening": (["probe", "run", "--open", "["], "--open is '[', and the network does not know"),
     "gradcheck": (["gradcheck", "tnn"], "'tnn' is not known"),
-    "gradcheck nothing": (["gradcheck", ""], "'' is not known"),
     "gradcheck seed": (["gradcheck", "rnn", "--seed", "-1"], "--seed is -1"),
-    "gradcheck seed is text": (["gradcheck", "rnn", "--seed", "x"], "'x'"),
-    "info": (["info", "everything"], "everything"),
-    "info flag": (["info", "--yaml"], "--yaml"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", OTHERS)
@@ -182,23 +86,10 @@ def test_wrong_arguments_are_refused(case: str) -> None:
     assert all(part in found for part in words.split(" .*")), found
 
 
-def test_weights_of_a_batch_that_are_not_finite_are_refused() -> None:
-    symbols = np.zeros((3, 2), np.int32)
-    with pytest.raises(InputError, match="weights holds NaN or infinity"):
-        Objective(Network("rnn", 2, 3, 2), Batch(symbols, symbols, np.full((3, 2), np.inf)))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["train", "latin1.txt"], 2, "byte 0xe9"),
-        (["info", "--kernel", "text.txt"], 2, "not a Python file"),
-    ],
-)
-def test_a_process_ends_with_one_sentence_and_its_exit_code(arguments: list[str], code: int, words: str) -> None:
+def test_a_process_ends_with_one_sentence_and_its_exit_code() -> None:
     before = snapshot(Path())
-    done = subprocess.run([sys.executable, "-m", "hfrnn", *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == code
-    assert words in sentence_of(done.stderr)
-    assert done.stdout == ""
+    command = [sys.executable, "-m", "hfrnn", "train", "latin1.txt"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "byte 0xe9" in sentence_of(done.stderr)
     assert snapshot(Path()) == before

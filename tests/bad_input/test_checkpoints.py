@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Callable
@@ -12,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import save as safetensors_bytes
-from support.damage import sealed_checkpoint
+from support.damage import a_handful, sealed_checkpoint
 from support.refusals import COMMANDS, READ, RESUME, call, refused, replaced
 from support.tiny_runs import snapshot, tiny_train
 
 from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
 
 
+@pytest.mark.nightly
 def test_a_checkpoint_that_is_cut_anywhere_is_refused() -> None:
     for name, arguments in (("last", RESUME), ("best", ["evaluate", "run"])):
         content = Path(f"run/{name}.safetensors").read_bytes()
@@ -28,22 +28,6 @@ def test_a_checkpoint_that_is_cut_anywhere_is_refused() -> None:
         for place in sorted(places):
             with replaced(f"run/{name}.safetensors", content[:place]):
                 assert f"{name}.safetensors" in refused(*arguments)
-
-
-def test_a_checkpoint_with_a_flipped_bit_is_refused_or_means_the_same() -> None:
-    content = Path("run/best.safetensors").read_bytes()
-    expected = call("evaluate", "run", "--json").stdout
-    places = [*range(12), *range(12, len(content), len(content) // 60), len(content) - 1]
-    bits = itertools.cycle(range(8))
-    refusals = 0
-    for place, bit in zip(places, bits, strict=False):
-        damaged = bytearray(content)
-        damaged[place] ^= 1 << bit
-        with replaced("run/best.safetensors", bytes(damaged)):
-            result = call("evaluate", "run", "--json")
-            assert result.exit_code == 2 or result.stdout == expected, place
-            refusals += result.exit_code == 2
-    assert refusals >= len(places) - 2
 
 
 def with_theta(
@@ -78,98 +62,51 @@ def header_of(length: int, text: bytes) -> bytes:
 
 FORGED: dict[str, Callable[[Any, Any], bytes]] = {  # refused by whoever reads them
     "foreign safetensors": lambda arrays, meta: safetensors_bytes(arrays),
-    "foreign metadata": lambda arrays, meta: safetensors_bytes(arrays, metadata={"format": "pt"}),
     "another format": lambda arrays, meta: sealed_checkpoint("1", json.dumps(meta), arrays, "other"),
     "a newer version": lambda arrays, meta: sealed_checkpoint("2", json.dumps(meta), arrays),
-    "no version": lambda arrays, meta: sealed_checkpoint("", json.dumps(meta), arrays),
     "meta is no JSON": lambda arrays, meta: sealed_checkpoint("1", "{", arrays),
-    "meta is a list": lambda arrays, meta: sealed_checkpoint("1", "[]", arrays),
-    "meta is null": lambda arrays, meta: sealed_checkpoint("1", "null", arrays),
     "meta is nested too deeply": lambda arrays, meta: sealed_checkpoint("1", "[" * 100_000, arrays),
     "a header longer than the file": lambda arrays, meta: header_of(10**6, b"{}"),
     "a header of 2^64 bytes": lambda arrays, meta: header_of(2**64 - 1, b"{}"),
-    "a header that is empty": lambda arrays, meta: header_of(0, b""),
-    "a header that is no JSON": lambda arrays, meta: header_of(5, b"{abc}"),
-    "a header that is a list": lambda arrays, meta: header_of(2, b"[]"),
-    "a header that is a number": lambda arrays, meta: header_of(1, b"7"),
     "a header with a list of metadata": lambda arrays, meta: header_of(19, b'{"__metadata__":[]}'),
     "a header nested too deeply": lambda arrays, meta: header_of(100_000, b"[" * 100_000),
-    "no parameters": without("theta"),
-    "no arrays": lambda arrays, meta: sealed_checkpoint("1", json.dumps(meta), {}),
     "a parameter less": with_theta(lambda theta: theta[:-1]),
-    "a parameter more": with_theta(lambda theta: np.append(theta, theta[:1])),
     "parameters as a column": with_theta(lambda theta: theta[:, None]),
-    "parameters as a number": with_theta(lambda theta: theta[0]),
     "parameters in double precision": with_theta(lambda theta: theta.astype(np.float64)),
-    "parameters in half precision": with_theta(lambda theta: theta.astype(np.float16)),
-    "whole parameters": with_theta(lambda theta: theta.astype(np.int32)),
-    "Boolean parameters": with_theta(lambda theta: theta > 0),
     "a parameter that is NaN": with_theta(with_entry(np.nan)),
-    "an infinite parameter": with_theta(with_entry(-np.inf)),
-    "a parameter less in the average": with_theta(lambda theta: theta[:-1], "method.average"),
-    "an average in double precision": with_theta(lambda theta: theta.astype(np.float64), "method.average"),
     "an average that is NaN": with_theta(with_entry(np.nan), "method.average"),
 }
+SIZES = {"n_in": 28, "n_out": 28}
 FORGED_NETWORKS: dict[str, Callable[[Any, Any], bytes]] = {  # read by evaluate and sample
     "no network": without("network"),
-    "a network that is a list": with_meta(network=[1]),
     "a network without sizes": with_meta(network={}),
     "a network of another size": with_meta(network={"n_in": 3, "n_out": 3, "loss": "softmax"}),
-    "a network of a size that is none": with_meta(network={"n_in": "many", "n_out": None, "loss": "softmax"}),
     "a network of a boundless size": with_meta(network={"n_in": 10**30, "n_out": 10**30, "loss": "softmax"}),
     "a network with another loss": with_meta(network={"n_in": 28, "n_out": 28, "loss": "hinge"}),
-    "a network with classes that are none": with_meta(
-        network={"n_in": 28, "n_out": 28, "loss": "class-softmax", "classes": ["a"] * 28}
-    ),
-    "a network with a class that is empty": with_meta(
-        network={"n_in": 28, "n_out": 28, "loss": "class-softmax", "classes": [0] * 27 + [2]}
-    ),
-    "a network with too few classes": with_meta(
-        network={"n_in": 28, "n_out": 28, "loss": "class-softmax", "classes": [0, 1]}
-    ),
+    "classes that are none": with_meta(network={**SIZES, "loss": "class-softmax", "classes": ["a"] * 28}),
+    "too few classes": with_meta(network={**SIZES, "loss": "class-softmax", "classes": [0, 1]}),
     "a network with an unknown option": with_meta(network={"n_in": 28, "n_out": 28, "loss": "softmax", "colour": 1}),
 }
+METHOD_STATES: dict[str, Any] = {"kind": "heavy", "mu": float("nan"), "sampler": [1, 2]}
 FORGED_STATES: dict[str, Callable[[Any, Any], bytes]] = {  # read by --resume
+    **{
+        f"a {key} of the method": lambda arrays, meta, key=key: checkpoint_bytes(
+            arrays, {**meta, "method": {**meta["method"], key: METHOD_STATES[key]}}
+        )
+        for key in METHOD_STATES
+    },
     **{f"no {name}": without(name) for name in ("update", "seconds", "symbols", "method", "best", "last", "plans")},
-    "an update that is text": with_meta(update="two"),
-    "an update that is infinite": with_meta(update=float("inf")),
-    "an update that is NaN": with_meta(update=float("nan")),
     "an update below 0": with_meta(update=-1),
     "another update": with_meta(update=1),
-    "a later update": with_meta(update=7),
-    "an update that is null": with_meta(update=None),
-    "seconds that are a list": with_meta(seconds=[]),
-    "symbols that are an object": with_meta(symbols={}),
-    "a method that is a list": with_meta(method=[]),
-    "a method that is null": with_meta(method=None),
-    "a method that is empty": with_meta(method={}),
     "a best that is a number": with_meta(best=3),
-    "a best that is empty": with_meta(best={}),
-    "a best that is a list": with_meta(best=[1]),
-    "a last that is text": with_meta(last="x"),
-    "plans that are a list": with_meta(plans=[]),
-    "plans that are empty": with_meta(plans={}),
-    "plans that are null": with_meta(plans=None),
     "plans without shards": with_meta(plans={"gradient": {}, "curvature": {}}),
     "plans of another batch": with_meta(
         plans={role: {"shards": [0, 3], "stretch": 10, "keep": "all", "slots": 1} for role in ("gradient", "curvature")}
     ),
-    "plans that are text": with_meta(plans={"gradient": "fast", "curvature": "fast"}),
-}
-METHOD_STATES: dict[str, tuple[str, Any]] = {
-    "a kind": ("kind", "heavy"),
-    "a kind that is a number": ("kind", 3),
-    "a mu that is text": ("mu", "x"),
-    "a mu that is NaN": ("mu", float("nan")),
-    "a mu below 0": ("mu", -1.0),
-    "a mu that is a list": ("mu", [1]),
-    "a sampler that is null": ("sampler", None),
-    "a sampler that is a list": ("sampler", [1, 2]),
-    "a sampler that is empty": ("sampler", {}),
 }
 
 
-@pytest.mark.parametrize("case", FORGED)
+@pytest.mark.parametrize("case", a_handful(FORGED))
 def test_a_foreign_checkpoint_is_refused_though_its_checksum_is_right(case: str) -> None:
     arrays, meta = load_checkpoint("run/last.safetensors")
     for name in ("last.safetensors", "best.safetensors"):
@@ -178,7 +115,7 @@ def test_a_foreign_checkpoint_is_refused_though_its_checksum_is_right(case: str)
                 assert "run" in refused(*COMMANDS[command])
 
 
-@pytest.mark.parametrize("case", FORGED_NETWORKS)
+@pytest.mark.parametrize("case", a_handful(FORGED_NETWORKS))
 def test_a_checkpoint_with_another_network_is_refused_though_its_checksum_is_right(case: str) -> None:
     content = FORGED_NETWORKS[case](*load_checkpoint("run/best.safetensors"))
     with replaced("run/best.safetensors", content):
@@ -186,45 +123,30 @@ def test_a_checkpoint_with_another_network_is_refused_though_its_checksum_is_rig
         assert re.search("checkpoint|class|loss", refused("sample", "run"))
 
 
-@pytest.mark.parametrize("case", FORGED_STATES)
+@pytest.mark.parametrize("case", a_handful(FORGED_STATES))
 def test_a_checkpoint_with_another_state_is_refused_though_its_checksum_is_right(case: str) -> None:
     content = FORGED_STATES[case](*load_checkpoint("run/last.safetensors"))
     with replaced("run/last.safetensors", content):
         assert "last.safetensors" in refused(*RESUME)
 
 
-@pytest.mark.parametrize("case", METHOD_STATES)
-def test_a_checkpoint_with_another_state_of_the_method_is_refused(case: str) -> None:
+def test_a_checkpoint_with_another_vector_of_cg_is_refused() -> None:
     arrays, meta = load_checkpoint("run/last.safetensors")
-    key, value = METHOD_STATES[case]
-    with replaced("run/last.safetensors", checkpoint_bytes(arrays, {**meta, "method": {**meta["method"], key: value}})):
-        refused(*RESUME)
+    vector = arrays.pop("method.cg_solution")
+    for other in (None, vector[:-1], vector.astype(np.float64), np.full_like(vector, np.nan)):
+        changed = arrays if other is None else {**arrays, "method.cg_solution": other}
+        with replaced("run/last.safetensors", checkpoint_bytes(changed, meta)):
+            refused(*RESUME)
 
 
-@pytest.mark.parametrize("change", ["missing", "short", "double", "column", "nan"])
-def test_a_checkpoint_with_another_vector_of_the_method_is_refused(change: str) -> None:
-    arrays, meta = load_checkpoint("run/last.safetensors")
-    key = "method.cg_solution"
-    vector = arrays.pop(key)
-    if change != "missing":
-        arrays[key] = {
-            "short": vector[:-1], "double": vector.astype(np.float64), "column": vector[:, None],
-            "nan": np.full_like(vector, np.nan),
-        }[change]  # fmt: skip
-    with replaced("run/last.safetensors", checkpoint_bytes(arrays, meta)):
-        refused(*RESUME)
+STREAMS = {"arch": "rnn", "streams": 4}
 
 
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("sgd", {"arch": "rnn", "streams": 4}),
-        ("adam", {"arch": "lstm", "streams": 4}),
-        ("soap", {"arch": "gru", "streams": 4}),
-        ("muon", {"arch": "rnn", "streams": 4}),
-        ("online", {"arch": "lstm-krause", "streams": 2, "sequence_length": 50}),
-    ],
-)
+@pytest.mark.parametrize(("method", "options"), [
+    ("sgd", STREAMS),
+    *(pytest.param(method, STREAMS, marks=pytest.mark.nightly) for method in ("adam", "soap", "muon")),
+    pytest.param("online", {"arch": "lstm-krause", "streams": 2, "sequence_length": 50}, marks=pytest.mark.nightly),
+])  # fmt: skip
 def test_every_array_of_a_method_is_needed_as_it_was(method: str, options: dict[str, Any], tmp_path: Path) -> None:
     tiny_train(tmp_path, optimizer=method, **options)
     path = tmp_path / "run" / "last.safetensors"

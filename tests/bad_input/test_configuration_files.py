@@ -8,40 +8,30 @@ from support.tiny_runs import FLAGS
 
 CONFIGS: dict[str, tuple[bytes | None, str]] = {
     "missing": (None, "cannot be read"),
-    "no value": (b"arch = ", "is not TOML"),
     "no quotes": (b"arch = mlstm", "is not TOML"),
-    "no equals sign": (b"hidden 4", "is not TOML"),
     "a bracket open": (b"hidden = [4", "is not TOML"),
-    "a quote open": (b'arch = "mlstm', "is not TOML"),
     "twice": (b"seed = 1\nseed = 2", "is not TOML"),
     "latin-1": (b'text = "caf\xe9"', "is not TOML"),
-    "utf-16": ("seed = 1".encode("utf-16"), "is not TOML"),
-    "a NUL byte": (b"seed = 1\0", "is not TOML"),
-    "rubbish": (bytes(range(256)), "is not TOML"),
     "nested too deeply": (b"seed = " + b"[" * 100_000, "is not TOML"),
     "an endless number": (b"seed = " + b"9" * 5000, "is not TOML"),
     "an unknown option": (b"hiden = 3", "did you mean hidden?"),
-    "an option like no other": (b"zzz = 3", "'zzz' that is not known"),
     "an option with a line break": (b'"hid\\nden" = 3', "not known"),
     "a table": (b"[hidden]\nsize = 3", "hidden"),
-    "a table of tables": (b"[[hidden]]\nsize = 3", "hidden"),
     "a date": (b"seed = 2020-01-01", "seed"),
     "a text and a corpus": (b'text = "text.txt"\ndata = "ptb"', "give one of them"),
-    "JSON": (b'{"seed": 1}', "is not TOML"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", [[], ["--dry-run"]], ids=["train", "dry-run"])
 @pytest.mark.parametrize("case", CONFIGS)
-def test_a_damaged_configuration_is_refused(case: str, command: list[str]) -> None:
+def test_a_damaged_configuration_is_refused(case: str) -> None:
     content, words = CONFIGS[case]
     with replaced("options.toml", content):
-        found = refused("train", *command, "--config", "options.toml")
+        found = refused("train", "--config", "options.toml")
     assert "options.toml" in found or "both a text" in found
     assert words in found
 
 
-@pytest.mark.parametrize("path", ["folder", "loop", "text.txt/x", "x" * 300, "a\0b", ""])
+@pytest.mark.parametrize("path", ["folder", "a\0b", ""])
 def test_a_configuration_that_is_not_a_file_is_refused(path: str) -> None:
     assert "cannot be read" in refused("train", "--config", path)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.damage import a_folder, a_loop
+from support.array_files import archive
+from support.damage import a_handful
 from support.music_files import stored
 from support.refusals import STEPS, call, refused, replaced
 from support.tiny_runs import snapshot, tiny_train
@@ -31,61 +29,29 @@ def music(**changes: Any) -> bytes:
     return stored(**{name: value for name, value in {**arrays, **changes}.items() if value is not None})
 
 
-def not_an_array() -> bytes:
-    """Return an archive of the right names where one member is not an array."""
-    import zipfile
-
-    file = io.BytesIO(music())
-    names = [name for name in zipfile.ZipFile(file).namelist() if name.startswith("train_packed")]
-    out = io.BytesIO()
-    with zipfile.ZipFile(file) as old, zipfile.ZipFile(out, "w") as new:
-        for name in old.namelist():
-            new.writestr(name, b"not an array" if name in names else old.read(name))
-    return out.getvalue()
-
-
 MUSIC: dict[str, Callable[[], bytes | Callable[[Path], object] | None]] = {
     "missing": lambda: None,
-    "a folder": lambda: a_folder,
-    "a loop": lambda: a_loop,
-    "empty": lambda: b"",
-    "rubbish": lambda: b"rubbish",
     "half of it": lambda: music()[:500],
-    "all but the end": lambda: music()[:-30],
     "a flipped bit": lambda: bytes(byte ^ (index == 200) for index, byte in enumerate(music())),
-    "a single array": lambda: _saved(np.zeros(3)),
     "objects": lambda: music(train_lengths=np.array([4, 2], object)),
     "no training part": lambda: music(train_packed=None),
-    "no lengths": lambda: music(valid_lengths=None),
-    "something that is no array": not_an_array,
+    "something that is no array": lambda: archive({"train_packed.npy": b"not an array"}),
     "other keys": lambda: music(test_packed=np.ones((6, 10), np.uint8)),
-    "flat": lambda: music(train_packed=np.ones(66, np.uint8)),
-    "a dimension more": lambda: music(train_packed=np.ones((6, 11, 1), np.uint8)),
     "keys as numbers": lambda: music(train_packed=np.ones((6, 11), np.float32)),
     "lengths that are fractions": lambda: music(train_lengths=np.array([4.0, 2.0])),
-    "lengths that are text": lambda: music(train_lengths=np.array(["4", "2"])),
-    "lengths as a table": lambda: music(train_lengths=np.array([[4, 2]])),
     "a length of 0": lambda: music(train_lengths=np.array([6, 0])),
-    "a length below 0": lambda: music(train_lengths=np.array([8, -2])),
     "no pieces": lambda: music(valid_packed=np.ones((0, 11), np.uint8), valid_lengths=np.array([], int)),
     "lengths that do not add up": lambda: music(train_lengths=np.array([4, 3])),
     "lengths that overflow": lambda: music(train_lengths=np.array([2**63 + 4, 2**63 + 2], np.uint64)),
 }
 
 
-def _saved(array: np.ndarray[Any, Any]) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
-@pytest.mark.parametrize("case", MUSIC)
+@pytest.mark.parametrize("case", a_handful(MUSIC))
 def test_damaged_music_is_refused(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HFRNN_DATA", "music")
     Path("music/jsb").mkdir(parents=True, exist_ok=True)
     with replaced("music/jsb/jsb.npz", MUSIC[case]()):
-        for command in (["train"], ["train", "--dry-run"]):
-            assert "jsb" in refused(*command, "--data", "jsb", "--hidden", "4", "--arch", "rnn")
+        assert "jsb" in refused("train", "--data", "jsb", "--hidden", "4", "--arch", "rnn")
 
 
 def test_a_run_on_music_that_has_changed_or_gone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,20 +70,16 @@ def test_a_run_on_music_that_has_changed_or_gone_is_refused(tmp_path: Path, monk
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    "task", ["addition", "multiplication", "xor", "marked-addition", "temporal-order", "temporal-order-3bit",
-             "random-permutation", "memorization-5bit", "memorization-20bit"],
-)  # fmt: skip
+@pytest.mark.parametrize("task", ["addition", "xor", "temporal-order", "random-permutation", "memorization-5bit"])
 def test_a_task_that_is_too_short_or_too_long_is_refused(task: str) -> None:
-    for length in ("0", "-7", str(10**12)):
+    for length in ("0", str(10**12)):
         found = refused("train", "--data", task, "--length", length, "--hidden", "4", "--arch", "rnn")
         assert "length" in found
 
 
-@pytest.mark.parametrize("folder", ["nowhere", "text.txt", "void", "loop", "music"])
-def test_a_data_folder_without_the_corpus_is_refused(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HFRNN_DATA", folder)
-    for name in ("jsb", "ptb", "text8", "tinyshakespeare", "wikitext-2"):
+def test_a_data_folder_without_the_corpus_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, name in (("nowhere", "jsb"), ("text.txt", "ptb"), ("void", "ptb")):
+        monkeypatch.setenv("HFRNN_DATA", folder)
         assert name in refused("train", "--data", name)
 
 
@@ -132,22 +94,8 @@ def test_a_damaged_corpus_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert words in refused("train", "--data", "tinyshakespeare", *STEPS)
 
 
-def test_a_part_of_a_task_is_refused_in_python_too() -> None:
+def test_a_part_that_is_not_known_is_refused_in_python_too() -> None:
     net, theta, _ = load("task")
-    config = RunFolder("task").config()
-    with pytest.raises(InputError, match="addition has no parts"):
-        evaluate_sequences(net, theta, config, "test")
+    config = RunFolder("task").config().replace(data="jsb")
     with pytest.raises(InputError, match="'middle' is not known"):
-        evaluate_sequences(net, theta, config.replace(data="jsb"), "middle")
-
-
-@pytest.mark.slow
-@given(st.floats(0, 1), st.binary(min_size=1, max_size=20), st.integers(0, 20))
-def test_music_with_spliced_bytes_is_survived(where: float, spliced: bytes, gone: int) -> None:
-    content, place = music(), int(where * len(music()))
-    Path("music/jsb").mkdir(parents=True, exist_ok=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HFRNN_DATA", "music")
-        with replaced("music/jsb/jsb.npz", content[:place] + spliced + content[place + gone :]):
-            result = call("train", "--data", "jsb", "--arch", "rnn", "--hidden", "4", "--dry-run")
-            assert result.exit_code in (0, 2), result.output
+        evaluate_sequences(net, theta, config, "middle")

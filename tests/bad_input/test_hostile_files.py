@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.damage import sealed_checkpoint
+from support.damage import a_handful, a_sparse_file, sealed_checkpoint
 from support.refusals import COMMANDS, READ, RESUME, STEPS, call, refused, replaced
-from support.tiny_runs import FLAGS, snapshot, tiny_train
+from support.tiny_runs import snapshot, tiny_train
 
 import hfrnn
 from hfrnn import files
@@ -20,7 +19,6 @@ from hfrnn.runs.checkpoint import load_checkpoint
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes and devices with names are of POSIX systems")
 
 VICTIM = b"dear diary\n"
-EVERY = [*READ, ".lock"]
 
 
 @pytest.fixture(autouse=True)
@@ -31,11 +29,6 @@ def victim() -> Iterator[Path]:
     yield path
     assert path.read_bytes() == VICTIM
     path.unlink()
-
-
-def a_sparse_file(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(10**12)
 
 
 HOSTILE: dict[str, Callable[[Path], object]] = {
@@ -50,15 +43,12 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 @pytest.fixture(scope="module", autouse=True)
 def copy(home: Path) -> Path:
     """A copy of the run, to take files from."""
-    (home / "copy").mkdir()
-    for path in (home / "run").iterdir():
-        shutil.copy(path, home / "copy")
-    (home / "copy" / ".lock").write_bytes(b"1 machine\n")
-    return home / "copy"
+    copy = Path(shutil.copytree(home / "run", home / "copy"))
+    (copy / ".lock").write_bytes(b"1 machine\n")
+    return copy
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize(("name", "kind"), a_handful([(name, kind) for name in READ for kind in HOSTILE]))
 def test_a_file_of_a_run_is_not_opened_through_a_link_nor_waited_for(name: str, kind: str) -> None:
     with replaced(f"run/{name}", HOSTILE[kind]):
         for command in READ[name]:
@@ -71,10 +61,6 @@ def test_a_file_of_a_run_is_not_opened_through_a_link_nor_waited_for(name: str, 
 def test_a_lock_that_is_not_a_file_is_refused_before_anything_is_written(kind: str) -> None:
     with replaced("run/.lock", HOSTILE[kind]):
         assert "run/.lock is not the lock of a run (it is a " in refused(*RESUME)
-        shutil.copytree("void", "out")
-        shutil.copy("run/.lock", "out", follow_symlinks=False) if kind != "a pipe" else os.mkfifo("out/.lock")
-        assert "out exists already and is left as it is" in refused("train", "text.txt", *STEPS, "--out", "out")
-        shutil.rmtree("out")
 
 
 @pytest.mark.parametrize("name", [".lock", "metrics.jsonl"])
@@ -87,15 +73,6 @@ def test_a_file_that_is_written_in_place_may_have_no_second_name(name: str, tmp_
     assert snapshot(tmp_path) == before
 
 
-def test_a_file_that_is_replaced_may_have_a_second_name(tmp_path: Path) -> None:
-    run = shutil.copytree("run", tmp_path / "run")
-    for path in run.glob("*.safetensors"):
-        os.link(path, tmp_path / path.name)
-    before = {path: path.read_bytes() for path in tmp_path.glob("*.safetensors")}
-    assert call("train", "--resume", str(run), *RESUME[3:]).exit_code == 0
-    assert {path: path.read_bytes() for path in before} == before
-
-
 def test_a_log_that_becomes_a_link_in_mid_run_is_not_written_through(tmp_path: Path) -> None:
     class Swap(hfrnn.Callback):
         def on_update(self, record: dict[str, object]) -> None:
@@ -106,20 +83,12 @@ def test_a_log_that_becomes_a_link_in_mid_run_is_not_written_through(tmp_path: P
         tiny_train(tmp_path, callbacks=(Swap(),), updates=3)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in HOSTILE if kind != "a link to a copy"])
-def test_a_kept_state_that_is_not_a_checkpoint_is_refused(kind: str, tmp_path: Path) -> None:
-    with replaced("run/update-000001.safetensors", HOSTILE[kind]):
-        if kind == "a sparse file":
-            assert "000001.safetensors is damaged" in refused("evaluate", "run", "--which", "update-1")
-        else:
-            assert "'update-1' is not known" in refused("evaluate", "run", "--which", "update-1")
-
-
-def test_the_run_folder_itself_may_be_a_link(tmp_path: Path) -> None:
-    shutil.copytree("run", tmp_path / "run")
-    (tmp_path / "link").symlink_to("run")
-    for arguments in (["evaluate", str(tmp_path / "link")], ["train", "--resume", str(tmp_path / "link"), *RESUME[3:]]):
-        assert call(*arguments).exit_code == 0
+def test_a_kept_state_that_is_not_a_checkpoint_is_refused() -> None:
+    for kind, words in (("a link", "'update-1' is not known"), ("a sparse file", "000001.safetensors is damaged")):
+        with replaced("run/update-000001.safetensors", HOSTILE[kind]):
+            assert words in refused("evaluate", "run", "--which", "update-1")
+    for digits in ("9" * 5000, "٣", ""):
+        assert "is not known: use best or last" in refused("evaluate", "run", "--which", f"update-{digits}")
 
 
 # ------------------------------------------------------------------ texts and configurations
@@ -128,18 +97,16 @@ def test_the_run_folder_itself_may_be_a_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["a link to a device", "a pipe", "a sparse file"])
 def test_a_text_or_configuration_that_never_ends_is_refused_at_once(kind: str) -> None:
     words = {"a pipe": "a pipe, not a regular file", "a sparse file": "1,000,000,000,000 bytes, and at most"}
-    begun = time.monotonic()
     with replaced("odd", HOSTILE[kind]):
         for arguments in (
             ["train", "odd", *STEPS], ["train", "text.txt", *STEPS, "--valid", "odd"], ["evaluate", "run", "odd"],
-            ["train", "--config", "odd"], ["train", "odd", *STEPS, "--level", "byte", "--dry-run"],
+            ["train", "--config", "odd"],
         ):  # fmt: skip
             assert words.get(kind, "it is a device, not a regular file") in refused(*arguments)
         Path("odd").rename("odd.py")
         if kind != "a sparse file":
             assert "not a regular file" in refused("info", "--kernel", "odd.py")
         Path("odd.py").rename("odd")
-    assert time.monotonic() - begun < 20
 
 
 def test_the_bound_of_a_text_is_a_share_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,29 +141,3 @@ def test_a_header_of_a_checkpoint_has_a_bound(monkeypatch: pytest.MonkeyPatch) -
     assert files.DESCRIPTION == 2**26
     with replaced("run/best.safetensors", content):
         assert "is cut short or not a checkpoint" in refused("evaluate", "run")
-
-
-@pytest.mark.parametrize("digits", ["1" * 240, "9" * 5000, "٣", "0" * 300, ""])
-def test_a_kept_state_of_any_number_of_digits_is_answered_in_one_sentence(digits: str) -> None:
-    for command in ("evaluate", "sample"):
-        assert "is not known: use best or last" in refused(command, "run", "--which", f"update-{digits}")
-    with pytest.raises(hfrnn.HfrnnError, match="is not known"):
-        hfrnn.load("run", f"update-{digits}")
-
-
-def test_a_kept_state_of_a_name_that_no_run_writes_is_left_alone(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path, keep=1).folder
-    odd = [run / f"update-{digits}.safetensors" for digits in ("1" * 200, "٣", "0000001")]
-    for path in odd:
-        path.write_bytes(b"")
-    assert call("train", "--resume", str(run), *RESUME[3:]).exit_code == 0
-    assert all(path.exists() for path in odd)
-    for path in odd:
-        path.unlink()
-    assert sorted(path.name for path in run.glob("update-*")) == ["update-000003.safetensors"]
-
-
-@pytest.mark.parametrize("arguments", [["train", ""], ["train", "text.txt", "--out", ""], ["evaluate", "run", ""]])
-def test_an_empty_name_is_refused(arguments: list[str]) -> None:
-    assert "is empty: give" in refused(*arguments)
-    assert "is empty: give" in refused("train", "text.txt", "--valid", "", *FLAGS)

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from support.pictures import needs_matplotlib
 from support.refusals import STEPS, call, refused, replaced
-from support.tiny_runs import snapshot, tiny_train
+from support.tiny_runs import tiny_train
 
 from hfrnn.errors import InputError
 from hfrnn.report import write_report
-from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.outputs import Output
 
 SPECTRUM = ["spectrum", "run", "--symbols", "30", "--steps", "2", "--count", "1", "--matrix", "gauss-newton"]
@@ -40,25 +39,19 @@ def links(home: Path) -> Iterator[None]:
         os.unlink(name)
 
 
-@pytest.mark.parametrize("force", [[], ["--force"]], ids=["", "force"])
-@pytest.mark.parametrize("name", ["text.txt", "./text.txt", "folder/../text.txt", "link.txt", "second.txt"])
-def test_an_input_is_never_written_over(name: str, force: list[str]) -> None:
-    words = f"--per-symbol is {name}, which is a file that the command reads"
-    assert words in refused("evaluate", "run", "text.txt", "--per-symbol", name, *force)
-    assert words in refused("evaluate", "run", "--per-symbol", name, *force)  # the run's own text
-    assert words.replace("per-symbol", "plot") in refused(*OUTPUTS["--plot"], name, *force)
-    assert words.replace("per-symbol", "json") in refused(*OUTPUTS["--json"], name, *force)
-    assert words.replace("per-symbol", "output") in refused("report", "run", "-o", name, *force)
+@pytest.mark.parametrize("name", ["text.txt", "folder/../text.txt", "link.txt", "second.txt"])
+def test_an_input_is_never_written_over(name: str) -> None:
+    words = f"is {name}, which is a file that the command reads"
+    assert words in refused("evaluate", "run", "--per-symbol", name, "--force")  # the run's own text
+    for option, command in OUTPUTS.items():
+        assert f"{option} {words}" in refused(*command, name, "--force")
 
 
-@pytest.mark.parametrize("force", [[], ["--force"]], ids=["", "force"])
 @pytest.mark.parametrize("option", OUTPUTS)
-@pytest.mark.parametrize(
-    "name", ["run/last.safetensors", "run/new.svg", "run-link/vocabulary.json", "best-link", "folder/../run/x.html"]
-)
-def test_a_run_folder_is_never_written_into(option: str, name: str, force: list[str]) -> None:
-    assert f"{option} is {name}, inside the run folder" in refused(*OUTPUTS[option], name, *force)
-    assert f"{option} is task/new" in refused(*OUTPUTS[option], "task/new", *force)  # of another run too
+def test_a_run_folder_is_never_written_into(option: str) -> None:
+    for name in ("run/last.safetensors", "run-link/vocabulary.json", "best-link", "folder/../run/x.html"):
+        assert f"{option} is {name}, inside the run folder" in refused(*OUTPUTS[option], name, "--force")
+    assert f"{option} is task/new" in refused(*OUTPUTS[option], "task/new")  # of another run too
 
 
 def test_a_new_run_does_not_begin_inside_another_one() -> None:
@@ -66,20 +59,11 @@ def test_a_new_run_does_not_begin_inside_another_one() -> None:
         assert f"{out} lies in the run folder" in refused("train", "text.txt", *STEPS, "--out", out)
 
 
-def test_a_project_with_a_config_toml_of_its_own_is_no_run_folder() -> None:
-    with replaced("folder/config.toml", b"title = 'My site'"):
-        assert call("report", "run", "-o", "folder/page.html").exit_code == 0
-        os.unlink("folder/page.html")
-
-
-@pytest.mark.parametrize(
-    ("option", "name"),
-    [
-        ("--per-symbol", "old.jsonl"),
-        pytest.param("--plot", "old.svg", marks=needs_matplotlib),
-        ("--output", "old.html"),
-    ],
-)
+@pytest.mark.parametrize(("option", "name"), [
+    ("--per-symbol", "old.jsonl"),
+    pytest.param("--plot", "old.svg", marks=[pytest.mark.slow, needs_matplotlib]),
+    ("--output", "old.html"),
+])  # fmt: skip
 def test_an_existing_file_is_replaced_only_with_force(option: str, name: str) -> None:
     words = f"{option} is {name}, which exists already: give another file, or --force to replace it"
     assert words in refused(*OUTPUTS[option], name)
@@ -99,14 +83,11 @@ def test_what_is_not_a_regular_file_is_never_replaced(option: str) -> None:
 
 
 @pytest.mark.parametrize("option", OUTPUTS)
-@pytest.mark.parametrize("name", ["", "folder", "none/x.svg", "a\0b", "x" * 300])
-def test_a_name_that_cannot_be_written_is_refused_before_the_work(
-    option: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for work in ("hfrnn.analysis.evaluation.evaluate", "hfrnn.analysis.spectrum.spectrum"):
-        monkeypatch.setattr(work, None)
-    monkeypatch.setattr("hfrnn.report.page.make_page", None)
-    assert option in refused(*OUTPUTS[option], name)
+def test_a_name_that_cannot_be_written_is_refused_before_the_work(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for work in ("analysis.evaluation.evaluate", "analysis.spectrum.spectrum", "report.page.make_page"):
+        monkeypatch.setattr(f"hfrnn.{work}", None)
+    for name in ("folder", "none/x.svg", "x" * 300):
+        assert option in refused(*OUTPUTS[option], name)
 
 
 def test_force_without_a_file_to_write_is_refused() -> None:
@@ -123,35 +104,25 @@ def test_a_file_that_appears_during_the_work_is_not_replaced(tmp_path: Path) -> 
     assert (tmp_path / "x.svg").read_text() == "other"
 
 
-def test_the_report_of_the_default_name_replaces_an_older_report_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_report_of_the_default_name_replaces_an_older_report_and_nothing_else(tmp_path, monkeypatch):
     run = Path("run").absolute()
     monkeypatch.chdir(tmp_path)
     assert call("report", str(run)).stdout == call("report", str(run)).stdout == "report.html\n"
     assert "--output is report.html, which exists already" in refused("report", str(run), "-o", "report.html")
     Path("report.html").write_text("<html>mine</html>")
-    before = snapshot(tmp_path)
-    for output in (None, "report.html"):
-        with pytest.raises(InputError, match="exists already"):
-            write_report([run], output)
+    with pytest.raises(InputError, match="exists already"):
+        write_report([run])
     assert "exists already" in refused("report", str(run))
-    assert snapshot(tmp_path) == before
     assert write_report([run], "report.html", force=True) == Path("report.html")
     assert call("report", str(run)).exit_code == 0
 
 
 def test_the_data_of_a_run_are_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("tinyshakespeare/tinyshakespeare.txt", "jsb/jsb.npz"):
-        (tmp_path / name).parent.mkdir()
-        shutil.copy("text.txt", tmp_path / name)
+    corpus = tmp_path / "tinyshakespeare" / "tinyshakespeare.txt"
+    corpus.parent.mkdir()
+    shutil.copy("text.txt", corpus)
     monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
     run = tiny_train(tmp_path, text=None, data="tinyshakespeare", valid="other.txt").folder
-    config = RunFolder(run).config()
-    assert config.kind.files(config.values) == [
-        str(Path("other.txt").absolute()), tmp_path / "tinyshakespeare/tinyshakespeare.txt",
-    ]  # fmt: skip
-    for name in ("other.txt", str(tmp_path / "tinyshakespeare/tinyshakespeare.txt")):
-        assert "which is a file that the command reads" in refused(
-            "evaluate", str(run), "--per-symbol", name, "--force"
-        )
+    for name in ("other.txt", str(corpus)):
+        found = refused("evaluate", str(run), "--per-symbol", name, "--force")
+        assert "which is a file that the command reads" in found

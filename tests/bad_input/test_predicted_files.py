@@ -7,34 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.array_files import good, npz, table, trap
+from support.array_files import good, npz, table
 from support.command_line import call
 from support.refusals import refused
 
 import hfrnn
 
 X = good()["x"]
+OPTIONS = {"arch": "rnn", "hidden": 3, "updates": 1, "optimizer": "adam", "backend": "numpy"}
 FILES: dict[str, tuple[str, bytes | str, str]] = {  # the run, the content of the file, words of the sentence
-    "empty": ("arrays", b"", "is empty"),
-    "rubbish": ("arrays", b"rubbish" * 9, "cannot be read as a .npz file"),
     "a cut file": ("arrays", npz(good())[:200], "cannot be read as a .npz file"),
-    "no inputs": ("arrays", npz({"y": good()["y"]}), "has no array x"),
-    "objects": ("arrays", npz({"x": np.array([None, {}], dtype=object)}), "Python objects"),
-    "a pickle": ("arrays", npz({"x": np.array([[trap()]], dtype=object)}), "Python objects"),
-    "strings": ("arrays", npz({"x": np.full((2, 3, 2), "a")}), "strings"),
-    "NaN": ("arrays", npz({"x": X * np.nan}), "NaN"),
-    "an infinity": ("arrays", npz({"x": np.full(X.shape, np.inf)}), "infinit"),
-    "no sequences": ("arrays", npz({"x": X[:0]}), "holds nothing"),
-    "too few axes": ("arrays", npz({"x": X[0]}), "has shape"),
     "too many inputs": ("arrays", npz({"x": np.zeros((2, 3, 5)), "y": np.zeros((2, 3, 1))}), "n_in = 2"),
     "long lengths": ("arrays", npz({"x": X, "lengths": np.full(len(X), 99)}), "lengths"),
-    "an empty table": ("table", "", "is empty"),
-    "names only": ("table", "u,v,y\n", "no rows"),
     "another column": ("table", table(60, "u,w,y"), "has 'v', which is no column"),
-    "a word": ("table", "u,v,y\n1,one,2\n", "holds 'one'"),
     "a slip in a target": ("table", "u,v,y\n1,2,0.1\n1,2,0.1O\n", "holds '0.1O'"),
     "no input": ("table", "u,v,y\n1,,2\n", "an empty cell"),
-    "bytes": ("table", b"u,v,y\n\xff\xfe\n", "not UTF-8"),
 }
 
 
@@ -43,11 +30,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     (folder / "data.npz").write_bytes(npz(good()))
     (folder / "data.csv").write_text(table())
-    options = {"arch": "rnn", "hidden": 3, "updates": 1, "optimizer": "adam", "backend": "numpy"}
-    hfrnn.train(data=str(folder / "data.npz"), out=folder / "arrays", **options)
-    hfrnn.train(
-        data=str(folder / "data.csv"), inputs=("u", "v"), targets=("y",), window=10, out=folder / "table", **options
-    )
+    hfrnn.train(data=str(folder / "data.npz"), out=folder / "arrays", **OPTIONS)
+    columns = {"inputs": ("u", "v"), "targets": ("y",), "window": 10}
+    hfrnn.train(data=str(folder / "data.csv"), out=folder / "table", **columns, **OPTIONS)
     return folder
 
 
@@ -62,32 +47,14 @@ def test_an_odd_file_is_refused(case: str, runs: Path, tmp_path: Path, monkeypat
     assert os.listdir() == [bad]  # no output, and no trap of a pickle
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (table(1), "few.csv has 1 row, and the first 1 is the burn-in, which is not scored: give more rows"),
-        (
-            "u,v,y\n" + "1,2,\n" * 30,
-            "has 30 rows, and the first 1 is the burn-in, which is not scored, and no other target is known",
-        ),
-    ],
-)
-def test_a_table_without_scored_rows_is_not_scored(
-    content: str, words: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("few.csv").write_text(content)
-    assert words in refused("evaluate", str(runs / "table"), "few.csv")
-
-
 def test_the_rows_of_a_burn_in_are_counted(runs: Path, tmp_path: Path) -> None:
-    options = {"arch": "rnn", "hidden": 3, "updates": 1, "optimizer": "adam", "backend": "numpy"}
     columns = {"inputs": ("u",), "targets": ("u",), "window": 10, "burn_in": 4}
-    hfrnn.train(data=str(runs / "data.csv"), out=tmp_path / "run", **columns, **options)
+    hfrnn.train(data=str(runs / "data.csv"), out=tmp_path / "run", **columns, **OPTIONS)
     (tmp_path / "few.csv").write_text(table(5))
-    words = (
-        "few.csv has 5 rows, and the first 4 are the burn-in, which is not scored; a target is 1 row after its input"
-    )
+    words = "has 5 rows, and the first 4 are the burn-in, which is not scored; a target is 1 row after its input"
     assert words in refused("evaluate", str(tmp_path / "run"), str(tmp_path / "few.csv"))
+    (tmp_path / "few.csv").write_text("u,v,y\n" + "1,2,\n" * 30)
+    words = "has 30 rows, and the first 1 is the burn-in, which is not scored, and no other target is known"
+    assert words in refused("evaluate", str(runs / "table"), str(tmp_path / "few.csv"))
     (tmp_path / "few.csv").write_text(table(6))
     assert "1 scored step" in call("evaluate", tmp_path / "run", tmp_path / "few.csv").stdout

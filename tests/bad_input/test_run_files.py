@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
-from support.damage import DAMAGE, a_folder
+from support.damage import DAMAGE, a_folder, a_handful
 from support.refusals import COMMANDS, READ, RESUME, STEPS, call, refused, replaced
-from support.tiny_runs import TEXT, snapshot, text_file, tiny_train
+from support.tiny_runs import tiny_train
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize(("name", "kind"), a_handful([(name, kind) for name in READ for kind in DAMAGE]))
 def test_a_damaged_file_of_a_run_is_refused_by_those_who_read_it_and_by_no_other(name: str, kind: str) -> None:
     path = Path("run", name)
     with replaced(path, DAMAGE[kind](path.read_bytes())):
@@ -26,49 +26,23 @@ def test_a_damaged_file_of_a_run_is_refused_by_those_who_read_it_and_by_no_other
                 assert call(*arguments).exit_code == 0
 
 
-@pytest.mark.parametrize("name", ["last.safetensors", "best.safetensors", "vocabulary.json"])
-def test_a_file_with_one_flipped_bit_is_named(name: str) -> None:
-    content = bytearray(Path("run", name).read_bytes())
-    content[-9] ^= 4
-    with replaced(Path("run", name), bytes(content)):
-        for command in READ[name]:
-            assert name in refused(*COMMANDS[command])
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
-        ("config.toml", b"arch = ", "config.toml is not TOML"),
-        ("config.toml", b'arch = "tnn"\ndata = "python-manual"', "config.toml has no table of versions"),
-        ("config.toml", b'hidden = true\n[versions]\nhfrnn = "1"', "config.toml is damaged (hidden is True"),
-        ("metrics.jsonl", b"{}\n{}\n", "metrics.jsonl is damaged: line 1"),
-        ("metrics.jsonl", b"", "metrics.jsonl is damaged: it ends at update 0"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "sentence"), [
+    ("config.toml", b'arch = "tnn"\ndata = "python-manual"', "config.toml has no table of versions"),
+    ("config.toml", b'hidden = true\n[versions]\nhfrnn = "1"', "config.toml is damaged (hidden is True"),
+    ("metrics.jsonl", b"", "metrics.jsonl is damaged: it ends at update 0"),
+])  # fmt: skip
 def test_what_is_wrong_with_a_file_is_said(name: str, content: bytes, sentence: str) -> None:
     with replaced(Path("run", name), content):
         assert sentence in refused(*RESUME)
 
 
-def test_a_run_resumes_after_all_refusals(tmp_path: Path) -> None:
-    """The other tests put every file back byte for byte, so this holds after each of them."""
-    run = shutil.copytree("run", tmp_path / "run")
-    assert call("train", "--resume", str(run), *RESUME[3:]).exit_code == 0
-    assert len((run / "metrics.jsonl").read_text().splitlines()) == 3
-
-
-@pytest.mark.parametrize("kind", [kind for kind in DAMAGE if kind != "a folder"])
+@pytest.mark.parametrize("kind", ["missing", "rubbish", "a link to nowhere"])
 def test_a_run_resumes_without_its_summary_and_writes_another(kind: str, tmp_path: Path) -> None:
-    shutil.copytree("run", tmp_path / "run")
-    path = tmp_path / "run" / "summary.json"
-    damage = DAMAGE[kind](path.read_bytes())
-    path.unlink()
-    if callable(damage):
-        damage(path)
-    elif damage is not None:
-        path.write_bytes(damage)
-    assert call("train", "--resume", str(tmp_path / "run"), *RESUME[3:]).exit_code == 0
-    assert json.loads(path.read_text())["updates"] == 3
+    run = shutil.copytree("run", tmp_path / "run")
+    path = run / "summary.json"
+    with replaced(path, DAMAGE[kind](path.read_bytes())):
+        assert call("train", "--resume", str(run), *RESUME[3:]).exit_code == 0
+        assert json.loads(path.read_text())["updates"] == 3
 
 
 def test_a_run_whose_summary_is_a_folder_does_not_resume() -> None:
@@ -76,21 +50,17 @@ def test_a_run_whose_summary_is_a_folder_does_not_resume() -> None:
         assert "summary.json is a folder" in refused(*RESUME)
 
 
-@pytest.mark.parametrize(
-    "run", ["nowhere", "text.txt", "void", "folder", "loop", "run/config.toml", "x" * 300, "a\0b", ""]
-)
+@pytest.mark.parametrize("run", ["nowhere", "text.txt", "void", "loop", "a\0b", ""])
 def test_a_folder_that_is_not_a_run_is_refused(run: str) -> None:
     for arguments in (
         ["train", "--resume", run], ["train", "--dry-run", "--resume", run], ["evaluate", run], ["sample", run],
         ["train", "text.txt", *STEPS, "--init-from", run], ["report", run], ["report", "run", run],
     ):  # fmt: skip
         if run or "--init-from" not in arguments:
-            words = {"": "empty", "a\0b": "NUL"}.get(run, "is not a run folder")
-            found = refused(*arguments)
-            assert words in found or "is not a run folder" in found
+            assert re.search("is not a run folder|is empty|NUL", refused(*arguments))
 
 
-@pytest.mark.parametrize("name", [name for name in READ if name != "summary.json"])
+@pytest.mark.parametrize("name", a_handful(name for name in READ if name != "summary.json"))
 def test_a_run_that_was_made_of_two_is_refused(name: str, tmp_path: Path) -> None:
     """A file comes from a run of another network on another text."""
     tiny_train(tmp_path, "other", text=Path("foreign.txt"), hidden=3, sequence_length=5, updates=1, dtype="float64")
@@ -100,35 +70,3 @@ def test_a_run_that_was_made_of_two_is_refused(name: str, tmp_path: Path) -> Non
             if name in ("config.toml", "vocabulary.json"):
                 refused("evaluate", "run", "text.txt", *arguments)
                 refused("sample", "run", *arguments)
-
-
-def test_the_vocabulary_of_another_text_with_as_many_symbols_is_refused(tmp_path: Path) -> None:
-    swapped = TEXT.replace("q", "Q")
-    assert len(set(swapped)) == len(set(TEXT))
-    tiny_train(tmp_path, "other", text=text_file(tmp_path, swapped))
-    with replaced("run/vocabulary.json", (tmp_path / "other" / "vocabulary.json").read_bytes()):
-        for arguments in COMMANDS.values():
-            assert "vocabulary" in refused(*arguments)
-
-
-def test_the_checkpoint_of_a_run_of_the_same_network_on_other_sequences_is_refused(tmp_path: Path) -> None:
-    tiny_train(tmp_path, "other", text=Path("text.txt").absolute(), sequence_length=12)
-    with replaced("run/last.safetensors", (tmp_path / "other" / "last.safetensors").read_bytes()):
-        refused(*RESUME)
-
-
-@pytest.mark.parametrize("name", ["config.toml", "last.safetensors", "best.safetensors"])
-def test_a_damaged_run_on_a_task_is_refused(name: str, tmp_path: Path) -> None:
-    run = shutil.copytree("task", tmp_path / "task")
-    content = (run / name).read_bytes()
-    which = ["--which", "last"] if name.startswith("last") else []
-    for damaged in (b"", content[:50], content[:-9], content.replace(b"a", b"b"), None):
-        (run / name).unlink()
-        if damaged is not None:
-            (run / name).write_bytes(damaged)
-        before = snapshot(run)
-        for arguments in (["evaluate", str(run), *which], ["train", "--resume", str(run), "--updates", "3"]):
-            refused(*arguments)
-        assert snapshot(run) == before
-        (run / name).write_bytes(content)
-    assert call("train", "--resume", str(run), "--updates", "3").exit_code == 0

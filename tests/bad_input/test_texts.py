@@ -13,61 +13,32 @@ from support.refusals import RESUME, STEPS, call, refused, replaced, sentence_of
 from support.tiny_runs import FLAGS, TEXT, snapshot, text_file, tiny_train
 
 BAD_TEXTS: dict[str, str] = {
-    "nowhere.txt": "nowhere.txt; give the path of a text file",
-    "folder": "folder is a folder",
-    "empty.txt": "empty.txt is empty",
-    "latin1.txt": "byte 0xe9 at offset 3",
-    "cut.txt": "byte 0xc3 at offset 2",
-    "utf16.txt": "offset 0",
-    "surrogate.txt": "offset 1",
-    "loop": "loop' cannot be read",
-    "text.txt/x": "cannot be read",
+    "nowhere.txt": "nowhere.txt; give the path of a text file", "folder": "folder is a folder",
+    "empty.txt": "empty.txt is empty", "latin1.txt": "byte 0xe9 at offset 3", "loop": "loop' cannot be read",
     "x" * 300: "cannot be read",
-    "a\0b": "cannot be read",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD_TEXTS)
 def test_a_text_that_cannot_be_read_is_refused(name: str) -> None:
-    words = BAD_TEXTS[name]
-    for arguments in (
-        ["train", name, *STEPS],
-        ["train", name, *STEPS, "--dry-run"],
-        ["train", name, *STEPS, "--level", "word"],
-        ["train", "text.txt", *STEPS, "--valid", name],
-        ["train", "text.txt", *STEPS, "--test", name],
-        ["train", "text.txt", *STEPS, "--valid", name, "--dry-run"],
-        ["evaluate", "run", name],
-    ):
-        found = refused(*arguments)
-        assert words in found or ("\0" in name and "NUL" in found), arguments
+    train = ["train", "text.txt", *STEPS]
+    for arguments in (["train", name, *STEPS], [*train, "--valid", name], [*train, "--test", name, "--dry-run"],
+                      ["evaluate", "run", name]):  # fmt: skip
+        assert BAD_TEXTS[name] in refused(*arguments), arguments
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("one.txt", "leaves none to train on|1 symbol; sequences of 10 need"),
-        ("short.txt", "9 symbols; sequences of 10 need at least 11"),
-        ("same.txt", "'a'"),
-        ("newlines.txt", "one symbol"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), [
+    ("one.txt", "leaves none to train on|1 symbol; sequences of 10 need"),
+    ("short.txt", "9 symbols; sequences of 10 need at least 11"),
+    ("same.txt", "'a'"),
+    ("newlines.txt", "one symbol"),
+])  # fmt: skip
 def test_a_text_that_holds_too_little_is_refused(name: str, words: str) -> None:
-    for more in ([], ["--dry-run"], ["--optimizer", "sgd", "--streams", "2"], ["--level", "byte"]):
+    for more in (["--dry-run"], ["--optimizer", "sgd", "--streams", "2"]):
         assert re.search(words + "|at least|one symbol", refused("train", name, *STEPS, *more))
 
 
-def test_a_text_of_one_symbol_is_refused_at_every_level_and_by_every_method() -> None:
-    for name, level in (("same.txt", "char"), ("same.txt", "byte"), ("newlines.txt", "word"), ("blanks.txt", "word")):
-        for more in (["--optimizer", "sgd", "--streams", "2"], ["--optimizer", "adam", "--streams", "2"], []):
-            found = refused("train", name, *STEPS, "--level", level, *more)
-            assert "one symbol" in found
-            assert name in found
-
-
-@pytest.mark.parametrize(
-    ("name", "symbol"), [("nul.txt", "\0"), ("crlf.txt", "\r"), ("bom.txt", "\ufeff"), ("line.txt", " ")]
-)
+@pytest.mark.parametrize(("name", "symbol"), [("nul.txt", "\0"), ("bom.txt", "\ufeff")])
 def test_a_text_is_learned_as_it_is(name: str, symbol: str) -> None:
     out = Path("trained")
     assert call("train", name, *FLAGS, "--updates", "1", "--out", str(out), "--sample-length", "0").exit_code == 0
@@ -75,16 +46,11 @@ def test_a_text_is_learned_as_it_is(name: str, symbol: str) -> None:
     shutil.rmtree(out)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("one.txt", "1 known symbol: at least 2"),
-        ("foreign.txt", "3 symbols .*: 'é' \\(2 times\\), 'ö' \\(1 time\\)"),
-        ("nul.txt", r"'\\x00'"),
-        ("crlf.txt", r"'\\r'"),
-        ("bom.txt", r"1 symbol .*'\\ufeff' \(1 time\)"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), [
+    ("one.txt", "1 known symbol: at least 2"),
+    ("foreign.txt", "3 symbols .*: 'é' \\(2 times\\), 'ö' \\(1 time\\)"),
+    ("bom.txt", r"1 symbol .*'\\ufeff' \(1 time\)"),
+])  # fmt: skip
 def test_a_text_that_cannot_be_scored_is_refused(name: str, words: str) -> None:
     assert re.search(words, refused("evaluate", "run", name))
 
@@ -108,8 +74,8 @@ def test_a_file_without_permission_is_refused() -> None:
         sentence_of(result.stderr)
 
 
-@pytest.mark.parametrize("path", ["t\udce9xt.txt"])
-def test_a_file_name_that_is_not_utf_8_is_refused_before_anything_is_written(path: str) -> None:
+def test_a_file_name_that_is_not_utf_8_is_refused_before_anything_is_written() -> None:
+    path = "t\udce9xt.txt"
     shutil.copy("text.txt", path)
     try:
         assert "UTF-8" in refused("train", path, *FLAGS, "--out", "new")
@@ -119,18 +85,17 @@ def test_a_file_name_that_is_not_utf_8_is_refused_before_anything_is_written(pat
         os.unlink(path)
 
 
-@pytest.mark.parametrize("change", ["missing", "longer", "other", "empty", "folder"])
+@pytest.mark.parametrize("change", ["missing", "other", "folder"])
 def test_a_text_that_has_changed_is_refused(change: str, tmp_path: Path) -> None:
     tiny_train(tmp_path)
-    content = {"longer": TEXT + "!", "other": TEXT.replace("fox", "dog"), "empty": ""}.get(change)
     (tmp_path / "text.txt").unlink()
-    if content is not None:
-        text_file(tmp_path, content)
+    if change == "other":
+        text_file(tmp_path, TEXT.replace("fox", "dog"))
     elif change == "folder":
         (tmp_path / "text.txt").mkdir()
     for arguments in (["train", "--resume", str(tmp_path / "run"), *RESUME[3:]], ["evaluate", str(tmp_path / "run")]):
         before = snapshot(tmp_path)
         found = refused(*arguments)
         assert "text.txt" in found
-        assert "has changed" in found or change not in ("longer", "other")
+        assert "has changed" in found or change != "other"
         assert snapshot(tmp_path) == before

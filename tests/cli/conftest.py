@@ -1,4 +1,4 @@
-"""A small finished run, one for each file of tests."""
+"""A small finished run that no test changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.command_line import call
 from support.tiny_runs import FLAGS, text_file
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the run."""
     folder = tmp_path_factory.mktemp("line")

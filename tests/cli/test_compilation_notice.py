@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.terminal import COMMAND
-from support.tiny_runs import text_file
+from support.tiny_runs import FLAGS, text_file
 
 import hfrnn
 from hfrnn.cli.output import COMPILING
@@ -26,22 +26,16 @@ def uncompiled(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_compiling_is_told_once_and_only_when_it_happens(uncompiled: dict[str, str], tmp_path: Path) -> None:
-    flags = ["--hidden", "4", "--sequence-length", "10", "--updates", "1", "--gradient-symbols", "300"]
-    words = [*COMMAND, "train", text_file(tmp_path), "--arch", "rnn", "--backend", "numba", *flags]
+    train = ("train", str(text_file(tmp_path)), *FLAGS, "--arch", "rnn", "--backend", "numba", "--out")
 
-    def told(name: str, *more: str) -> int:
+    def told(*words: str) -> int:
         done = subprocess.run(
-            [*words, "--out", tmp_path / name, *more], cwd=tmp_path, env=uncompiled, capture_output=True, text=True,
-            check=True,
-        )  # fmt: skip
+            [*COMMAND, *words], cwd=tmp_path, env=uncompiled, capture_output=True, text=True, check=True
+        )
         return (done.stdout + done.stderr).count(COMPILING)
 
-    assert told("first") == 1
-    assert told("second") == 0
-    for mode in ("--quiet", "--json"):
+    assert told(*train, "first") == 1
+    assert told(*train, "second") == 0
+    for words, count in (((*train, "quiet", "--quiet"), 0), (("evaluate", "first", "--backend", "numba"), 1)):
         shutil.rmtree(tmp_path / "cache")
-        assert told(mode.strip("-"), mode) == 0
-    shutil.rmtree(tmp_path / "cache")
-    evaluate = [*COMMAND, "evaluate", tmp_path / "first", "--backend", "numba"]
-    done = subprocess.run(evaluate, cwd=tmp_path, env=uncompiled, capture_output=True, text=True, check=True)
-    assert done.stderr.count(COMPILING) == 1
+        assert told(*words) == count

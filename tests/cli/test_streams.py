@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 from pathlib import Path
 
 import pytest
-from support.slow import slow_unless
 from support.terminal import COMMAND
 from support.tiny_runs import FLAGS, metrics, text_file
 
@@ -36,20 +34,16 @@ COMMANDS = {
 OUT = {"open": "", "closed": ">&-", "full": ">/dev/full"}
 ERR = {"open": "", "closed": "2>&-", "full": "2>/dev/full"}
 IN = {"open": "", "closed": "<&-"}
-QUICK = {("help", "full", "open"), ("train", "closed", "open"), ("train", "full", "closed"), ("input", "open", "full")}
+CASES = [  # every pair of a command and a kind of stream, and of two kinds of streams
+    (command, out, list(ERR)[(n + m) % 3], list(IN)[(n + m) % 2])
+    for n, command in enumerate(COMMANDS) for m, out in enumerate(OUT)
+]  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-@pytest.mark.parametrize(
-    ("command", "out", "err", "given"),
-    slow_unless(
-        lambda command, out, err, given: (command, out, err) in QUICK and given == "closed",
-        itertools.product(COMMANDS, OUT, ERR, IN),
-    ),
-)
-def test_no_stream_makes_a_command_fail_badly(
-    command: str, out: str, err: str, given: str, tmp_path: Path, run: Path
-) -> None:
+@pytest.mark.parametrize(("command", "out", "err", "given"), CASES)
+def test_no_stream_makes_a_command_fail_badly(command, out, err, given, tmp_path, run) -> None:
     known = {"TEXT": text_file(tmp_path), "RUN": run, "OUT": tmp_path / "r", "PAGE": tmp_path / "page.html"}
     words = [*COMMAND, *(str(known.get(word, word)) for word in COMMANDS[command])]
     shell = ["sh", "-c", f'"$@" {OUT[out]} {ERR[err]} {IN[given]}', "sh", *words]

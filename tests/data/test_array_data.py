@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.array_files import N, T, good, mat, npy, npz
+from support.local_site import put
 
 from hfrnn.data import array_files
 from hfrnn.data.array_data import ArrayData, from_memory, load_arrays
@@ -25,41 +26,39 @@ def whole(**changes: Any) -> ArrayData:
     return from_memory(good(**changes), fractions=WHOLE, **how)
 
 
+def assert_equal(one: ArrayData, other: ArrayData) -> None:
+    assert one.parts.keys() == other.parts.keys()
+    for part in one.parts:
+        for a, b in zip(one.parts[part], other.parts[part], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 def test_real_arrays_become_time_major() -> None:
     data = whole()
-    np.testing.assert_array_equal(data.train.inputs, X.swapaxes(0, 1))
-    np.testing.assert_array_equal(data.train.targets, Y.swapaxes(0, 1))
-    np.testing.assert_array_equal(data.train.weights, np.ones((T, N)))
-    np.testing.assert_array_equal(data.train.lengths, np.full(N, T))
+    expected = (X.swapaxes(0, 1), Y.swapaxes(0, 1), np.ones((T, N)), np.full(N, T))
+    for found, wanted in zip(data.train, expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
     assert (data.n_in, data.n_out, data.loss, data.symbols) == (2, 1, "squared", False)
 
 
 def test_arrays_with_the_steps_first_give_the_same_data() -> None:
     mask = RNG.integers(1, 3, size=(N, T))
-    one = whole(mask=mask).train
-    other = whole(x=X.swapaxes(0, 1), y=Y.swapaxes(0, 1), mask=mask.T, time_first=True).train
-    for a, b in zip(one, other, strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_equal(whole(x=X.swapaxes(0, 1), y=Y.swapaxes(0, 1), mask=mask.T, time_first=True), whole(mask=mask))
 
 
 @pytest.mark.parametrize("time_first", [False, True])
 def test_targets_of_a_sequence_are_scored_at_its_last_step(time_first: bool) -> None:
     lengths, last = np.array([8, 3, 1, 5, 8, 2]), RNG.normal(size=(N, 3))
-    x = X.swapaxes(0, 1) if time_first else X
-    train = whole(x=x, y=last, lengths=lengths, time_first=time_first).train
+    train = whole(x=X.swapaxes(0, 1) if time_first else X, y=last, lengths=lengths, time_first=time_first).train
     assert train.weights.sum() == N
     for n, length in enumerate(lengths):
         assert train.weights[length - 1, n] == 1
         np.testing.assert_array_equal(train.targets[length - 1, n], last[n])
         assert not train.targets[: length - 1, n].any()
+    np.testing.assert_array_equal(whole(y=last[:, 0]).train.targets[-1, :, 0], last[:, 0])
 
 
-def test_one_target_of_a_sequence_may_be_a_vector() -> None:
-    train = whole(y=np.arange(N) / 2).train
-    np.testing.assert_array_equal(train.targets[-1, :, 0], np.arange(N) / 2)
-
-
-def test_integers_are_classes_at_every_step_or_at_the_last() -> None:
+def test_integers_are_symbols_or_classes_at_every_step_or_at_the_last() -> None:
     classes = RNG.integers(0, 4, size=(N, T))
     classes[2, 3] = 3
     every, last = whole(y=classes), whole(y=classes[:, 3])
@@ -68,14 +67,6 @@ def test_integers_are_classes_at_every_step_or_at_the_last() -> None:
     np.testing.assert_array_equal(last.train.targets[-1], classes[:, 3])
     assert (every.train.weights.sum(), last.train.weights.sum()) == (N * T, N)
     assert every.train.targets.dtype == np.int32
-
-
-def test_whole_real_numbers_are_classes_if_the_loss_says_so() -> None:
-    classes = RNG.integers(0, 4, size=(N, T))
-    np.testing.assert_array_equal(whole(y=classes * 1.0, loss="softmax").train.targets, classes.T)
-
-
-def test_integer_inputs_are_symbols_and_the_largest_of_all_parts_counts() -> None:
     symbols = np.zeros((N, T), dtype=np.uint8)
     data = from_memory({"x": symbols, "y": Y, "valid_x": symbols + 6, "valid_y": Y})
     assert data.symbols
@@ -83,31 +74,26 @@ def test_integer_inputs_are_symbols_and_the_largest_of_all_parts_counts() -> Non
     assert data.train.inputs.dtype == np.int32
 
 
-@pytest.mark.parametrize(
-    ("y", "loss"),
-    [
-        (np.round(np.abs(np.sin(Y))), "logistic"),
-        (np.ones((N, T, 3), dtype=int), "logistic"),
-        (np.ones((N, T, 3), dtype=int) * 2, "squared"),
-        (np.ones((N, T, 3), dtype=bool), "logistic"),
-        (np.ones((N, T), dtype=bool), "softmax"),
-        (Y / 10, "squared"),
-    ],
-)
+@pytest.mark.parametrize(("y", "loss"), [
+    (np.round(np.abs(np.sin(Y))), "logistic"), (np.ones((N, T, 3), dtype=int), "logistic"),
+    (np.ones((N, T, 3), dtype=int) * 2, "squared"), (np.ones((N, T, 3), dtype=bool), "logistic"),
+    (np.ones((N, T), dtype=bool), "softmax"), (Y / 10, "squared"),
+])  # fmt: skip
 def test_the_loss_fits_the_targets(y: Any, loss: str) -> None:
     data = whole(y=y)
     assert data.loss == loss
     assert data.reason
 
 
-def test_a_loss_that_was_asked_for_is_taken() -> None:
-    bits = np.ones((N, T, 1))
+def test_the_loss_that_was_asked_for_is_taken() -> None:
+    bits, classes = np.ones((N, T, 1)), RNG.integers(0, 4, size=(N, T))
     assert whole(y=bits, loss="squared").loss == "squared"
     assert whole(y=bits / 2, loss="logistic").loss == "logistic"
     assert whole(y=np.ones((N, T), dtype=int), loss="logistic").train.targets.shape == (T, N, 1)
+    np.testing.assert_array_equal(whole(y=classes * 1.0, loss="softmax").train.targets, classes.T)
 
 
-def test_targets_that_are_not_scored_may_hold_anything() -> None:
+def test_targets_that_are_not_scored_may_hold_anything_and_a_mask_may_weigh_every_output() -> None:
     mask = RNG.integers(0, 2, size=(N, T))
     mask[:, 0] = 1
     train = whole(y=np.where(mask[:, :, None], Y, np.nan), mask=mask).train
@@ -115,9 +101,6 @@ def test_targets_that_are_not_scored_may_hold_anything() -> None:
     np.testing.assert_array_equal(train.targets, np.where(mask[:, :, None], Y, 0).swapaxes(0, 1))
     classes = np.where(mask, 2, -100)
     np.testing.assert_array_equal(whole(y=classes, mask=mask).train.targets, np.where(mask, 2, 0).T)
-
-
-def test_a_mask_may_weigh_every_output() -> None:
     mask = RNG.random((N, T, 2))
     train = whole(y=np.concatenate([Y, -Y], axis=2), mask=mask).train
     np.testing.assert_array_equal(train.weights, mask.swapaxes(0, 1).astype(np.float32))
@@ -133,18 +116,10 @@ def test_the_padding_is_zeros_without_weight() -> None:
     assert np.isfinite(train.targets).all()
 
 
-@pytest.mark.parametrize(
-    ("count", "fractions", "sizes"),
-    [
-        (60, None, (54, 6, 0)),
-        (20, None, (18, 2, 0)),
-        (3, None, (2, 1, 0)),
-        (1, None, (1, 0, 0)),
-        (10, (0.6, 0.3, 0.1), (6, 3, 1)),
-        (3, (0.9, 0.05, 0.05), (1, 1, 1)),
-        (5, WHOLE, (5, 0, 0)),
-    ],
-)
+@pytest.mark.parametrize(("count", "fractions", "sizes"), [
+    (60, None, (54, 6, 0)), (3, None, (2, 1, 0)), (1, None, (1, 0, 0)), (10, (0.6, 0.3, 0.1), (6, 3, 1)),
+    (3, (0.9, 0.05, 0.05), (1, 1, 1)), (5, WHOLE, (5, 0, 0)),
+])  # fmt: skip
 def test_the_last_sequences_validate(count: int, fractions: Any, sizes: tuple[int, ...]) -> None:
     x = np.arange(count)[:, None, None] * np.ones((count, 3, 1))
     data = from_memory({"x": x, "y": x}, fractions=fractions)
@@ -154,99 +129,85 @@ def test_the_last_sequences_validate(count: int, fractions: Any, sizes: tuple[in
     np.testing.assert_array_equal(kept, np.arange(count))
 
 
-def test_parts_of_their_own_may_have_other_lengths() -> None:
+def test_parts_of_their_own_may_have_other_lengths_and_arrays_are_not_written_to() -> None:
     data = from_memory({**good(), "valid_x": X[:2, :3], "valid_y": Y[:2, :3], "test_x": X[:1], "test_y": Y[:1]})
     assert data.train.inputs.shape == (T, N, 2)
     assert data.valid is not None
     assert data.valid.inputs.shape == (3, 2, 2)
     assert list(data.parts) == ["train", "valid", "test"]
-
-
-# ---------------------------------------------------------------------- files
-
-
-def written(folder: Path, name: str, content: bytes) -> Path:
-    (folder / name).write_bytes(content)
-    return folder / name
-
-
-def assert_equal(one: ArrayData, other: ArrayData) -> None:
-    assert one.parts.keys() == other.parts.keys()
-    for part in one.parts:
-        for a, b in zip(one.parts[part], other.parts[part], strict=True):
-            np.testing.assert_array_equal(a, b)
+    arrays = good(mask=np.ones((N, T)))
+    before = {name: array.copy() for name, array in arrays.items()}
+    data = from_memory(arrays)
+    data.train.inputs[...] = 7
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, before[name])
 
 
 def test_all_kinds_of_files_hold_the_same_data(tmp_path: Path) -> None:
     arrays = good(mask=RNG.integers(1, 3, size=(N, T)), lengths=np.full(N, T - 1))
     expected = from_memory(arrays)
-    assert_equal(load_arrays(written(tmp_path, "a.npz", npz(arrays))), expected)
-    assert_equal(load_arrays(written(tmp_path, "b.npz", npz(arrays, pack=True))), expected)
-    assert_equal(load_arrays(written(tmp_path, "a.mat", mat(arrays))), expected)
-    assert_equal(load_arrays(written(tmp_path, "b.MAT", mat(arrays, do_compression=True))), expected)
-    x, y = written(tmp_path, "x.npy", npy(X)), written(tmp_path, "y.npy", npy(Y))
+    assert_equal(load_arrays(put(tmp_path / "a.npz", npz(arrays))), expected)
+    assert_equal(load_arrays(put(tmp_path / "b.npz", npz(arrays, pack=True))), expected)
+    assert_equal(load_arrays(put(tmp_path / "a.mat", mat(arrays))), expected)
+    assert_equal(load_arrays(put(tmp_path / "b.MAT", mat(arrays, do_compression=True))), expected)
+    x, y = put(tmp_path / "x.npy", npy(X)), put(tmp_path / "y.npy", npy(Y))
     assert_equal(load_arrays(x, y), from_memory(good()))
 
 
 @pytest.mark.parametrize("dtype", [">f8", "<f4", "f2", "longdouble", ">i4"])
 def test_types_and_orders_of_numbers_are_read(tmp_path: Path, dtype: str) -> None:
     x = np.asfortranarray(np.arange(N * T * 2).reshape(N, T, 2).astype(dtype))
-    data = load_arrays(written(tmp_path, "x.npy", npy(x)), written(tmp_path, "y.npy", npy(Y)), fractions=WHOLE)
+    data = load_arrays(put(tmp_path / "x.npy", npy(x)), put(tmp_path / "y.npy", npy(Y)), fractions=WHOLE)
     np.testing.assert_array_equal(data.train.inputs, x.swapaxes(0, 1).astype(float))
-    assert data.train.inputs.dtype == np.float64
+    assert data.train.inputs.dtype == (np.float32 if dtype in ("<f4", "f2") else np.float64)
 
 
 def test_matlab_leaves_out_an_axis_of_one(tmp_path: Path) -> None:
     arrays = {"x": X[:, :, :1], "y": Y, "lengths": np.full(N, 5)}
     squeezed = {"x": X[:, :, 0], "y": Y[:, :, 0], "lengths": np.full(N, 5)}
-    assert_equal(load_arrays(written(tmp_path, "a.mat", mat(squeezed))), from_memory(arrays))
+    assert_equal(load_arrays(put(tmp_path / "a.mat", mat(squeezed))), from_memory(arrays))
+    last = Y[:, -1, 0]  # a row
+    row = load_arrays(put(tmp_path / "b.mat", mat({"x": X, "y": last})))
+    assert_equal(row, from_memory({"x": X, "y": last[:, None]}))
 
 
 def test_arrays_of_other_names_are_not_read_but_named(tmp_path: Path) -> None:
     content = npz(good(notes=np.array([None, {}], dtype=object), masks=np.ones(3)))
-    data = load_arrays(written(tmp_path, "a.npz", content))
+    data = load_arrays(put(tmp_path / "a.npz", content))
     assert data.notes == ("not read: notes, masks",)
 
 
-def test_the_bound_counts_all_arrays_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = npz({"x": np.zeros((N, T, 20)), "y": Y}, pack=True)
+def test_arrays_unpacked_ones_and_windows_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path / "a.npz", npz({"x": np.zeros((N, T, 20)), "y": Y}, pack=True))
     monkeypatch.setattr(array_files, "memory_share", lambda divisor: 8063)
     with pytest.raises(InputError, match=r"array y .* takes 8064 bytes with the arrays before it, and at most 8,063"):
-        load_arrays(written(tmp_path, "a.npz", content))
-
-
-def test_a_packed_file_of_matlab_is_not_unpacked_beyond_the_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = written(tmp_path, "a.mat", mat({"x": np.zeros((2**8, 2**8, 4)), "y": Y}, do_compression=True))
+        load_arrays(path)
+    path = put(tmp_path / "a.mat", mat({"x": np.zeros((2**8, 2**8, 4)), "y": Y}, do_compression=True))
     monkeypatch.setattr(array_files, "memory_share", lambda divisor: 2**20)
     with pytest.raises(InputError, match="unpacks to more than a sixteenth of the memory"):
         load_arrays(path)
+    x = np.zeros((5000, 1))
+    with pytest.raises(InputError, match=r"3,002 windows of 2000 steps take too much memory: give a larger stride="):
+        from_memory({"x": x, "y": x}, windows=Windows(2000, 1), fractions=WHOLE)
 
 
 def test_the_checksum_is_that_of_the_arrays(tmp_path: Path) -> None:
     sums = {from_memory(arrays).sha256 for arrays in (good(), good(x=X + 1), good(mask=np.ones((N, T))))}
     assert len(sums) == 3
     assert from_memory(good()).sha256 in sums
-    x, y = written(tmp_path, "x.npy", npy(X)), written(tmp_path, "y.npy", npy(Y))
-    other = written(tmp_path, "z.npy", npy(-Y))
+    x, y = put(tmp_path / "x.npy", npy(X)), put(tmp_path / "y.npy", npy(Y))
+    other = put(tmp_path / "z.npy", npy(-Y))
     assert load_arrays(x, y).sha256 != load_arrays(x, other).sha256
-
-
-# ---------------------------------------------------------------------- one recording
 
 
 def test_one_recording_is_cut_into_windows_by_time() -> None:
     x, y = np.arange(100.0)[:, None], -np.arange(100.0)
     data = from_memory({"x": x, "y": y}, windows=Windows(20, 10, 4), fractions=(0.6, 0.3, 0.1))
-    train, valid, test = data.train, data.valid, data.test
-    assert valid is not None
-    assert test is not None
+    train, valid, test = data.parts.values()
     np.testing.assert_array_equal(train.inputs[0, :, 0], [0, 10, 20, 30, 40])
     np.testing.assert_array_equal(train.inputs[:, 2, 0], np.arange(20, 40))
     np.testing.assert_array_equal(train.targets[4:], -train.inputs[4:])
-    assert not train.weights[:4].any()
-    assert train.weights[4:].all()
+    np.testing.assert_array_equal(train.weights, np.arange(20)[:, None] >= np.full(5, 4))
     np.testing.assert_array_equal(valid.inputs[0, :, 0], [60, 76])
     np.testing.assert_array_equal(valid.lengths, [20, 14])
     scored = valid.inputs[:, :, 0][valid.weights > 0]
@@ -262,46 +223,14 @@ def test_every_step_to_train_on_is_in_a_window() -> None:
         assert train.inputs.shape[0] == window
 
 
-def test_windows_that_overlap_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = np.zeros((5000, 1))
-    monkeypatch.setattr(array_files, "memory_share", lambda divisor: 10**6)
-    with pytest.raises(InputError, match=r"3,002 windows of 2000 steps take too much memory: give a larger stride="):
-        from_memory({"x": x, "y": x}, windows=Windows(2000, 1), fractions=WHOLE)
-
-
-# ---------------------------------------------------------------------- in memory
-
-
-@pytest.mark.parametrize(
-    ("arrays", "words"),
-    [
-        ({"x": X, "Y": Y}, "data has an array 'Y'"),
-        ({"x": X, "y": Y, "vaild_x": X}, r"did you mean valid_x\?"),
-        ({"x": X.tolist(), "y": Y}, "x of data is a list: give an array of numbers"),
-        ({"x": list(X), "y": Y}, f"x of data is a list of {len(X)} arrays: pad them to one length, .* the array len"),
-        ({"x": np.ma.masked_array(X), "y": Y}, "x of data is a masked array"),
-        ({"x": X, "y": np.array([None] * N)}, "y of data holds Python objects"),
-        ({1: X}, "give a dict with arrays x, y, mask, lengths"),
-        ([X, Y], "give a dict with arrays"),
-        ({}, "has no array x"),
-    ],
-)
+@pytest.mark.parametrize(("arrays", "words"), [
+    ({"x": X, "y": Y, "vaild_x": X}, r"did you mean valid_x\?"),
+    ({"x": X.tolist(), "y": Y}, "x of data is a list: give an array of numbers"),
+    ({"x": np.ma.masked_array(X), "y": Y}, "x of data is a masked array"),
+    ({"x": X, "y": np.array([None] * N)}, "y of data holds Python objects"),
+    ({1: X}, "give a dict with arrays x, y, mask, lengths"), ([X, Y], "give a dict with arrays"),
+    ({}, "has no array x"),
+])  # fmt: skip
 def test_arrays_in_memory_are_checked(arrays: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         from_memory(arrays)
-
-
-def test_arrays_in_memory_are_not_written_to() -> None:
-    arrays = good(mask=np.ones((N, T)))
-    before = {name: array.copy() for name, array in arrays.items()}
-    data = from_memory(arrays)
-    data.train.inputs[...] = 7
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(array, before[name])
-
-
-def test_targets_of_the_last_step_may_be_a_row_of_matlab(tmp_path: Path) -> None:
-    last = Y[:, -1, 0]
-    assert_equal(
-        load_arrays(written(tmp_path, "a.mat", mat({"x": X, "y": last}))), from_memory({"x": X, "y": last[:, None]})
-    )

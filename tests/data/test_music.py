@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import math
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from support.array_files import PACKED, PIECES, ROLL, Trap, cells, good, mat, npy, npz
+from support.command_line import call
 from support.music_files import PARTS, pieces_of, stored
 
 import hfrnn
-from hfrnn.data.music import KEYS, Music, load_music, music_batch
+from hfrnn.data.music import KEYS, Music, load_music, load_rolls, music_batch
 from hfrnn.errors import InputError
 
 
@@ -27,20 +26,6 @@ def loaded(folder: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> Mus
     path.write_bytes(content)
     monkeypatch.setenv("HFRNN_DATA", str(folder))
     return load_music()
-
-
-def real(monkeypatch: pytest.MonkeyPatch) -> Music:
-    """The chorales themselves, or skip."""
-    root = Path(os.environ.get("HFRNN_DATA") or Path(__file__).parents[3] / "shared" / "data").resolve()
-    if not (root / "jsb" / "jsb.npz").exists():
-        pytest.skip("no file jsb/jsb.npz under HFRNN_DATA or ../shared/data")
-    monkeypatch.setenv("HFRNN_DATA", str(root))
-    return load_music("jsb")
-
-
-def nats(probability: NDArray[Any], chords: NDArray[Any]) -> float:
-    """The cross entropy of independent keys, summed over the keys, mean over all steps."""
-    return float(-np.log(np.where(chords == 1, probability, 1 - probability)).sum(axis=1).mean())
 
 
 def test_pieces_come_back_bit_by_bit_with_source_and_sha256(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,13 +40,9 @@ def test_pieces_come_back_bit_by_bit_with_source_and_sha256(tmp_path: Path, monk
 
 
 def test_the_file_that_is_downloaded_has_the_pieces_of_the_packed_one(tmp_path: Path, monkeypatch) -> None:
-    import scipy.io
-
     packed = loaded(tmp_path, monkeypatch, stored())
-    cells = {f"{part}data": np.empty((1, 2), dtype=object) for part in PARTS}
-    for part in PARTS:
-        cells[f"{part}data"][0, :] = [piece.astype(np.uint8) for piece in getattr(packed, part)]
-    scipy.io.savemat(tmp_path / "jsb" / "JSB_Chorales.mat", cells)
+    pieces = {f"{part}data": cells(*(p.astype(np.uint8) for p in getattr(packed, part))) for part in PARTS}
+    (tmp_path / "jsb" / "JSB_Chorales.mat").write_bytes(mat(pieces))
     music = load_music()
     assert (music.name, music.source) == ("jsb", str(tmp_path / "jsb" / "JSB_Chorales.mat"))
     for part in PARTS:
@@ -84,61 +65,32 @@ ROW = np.array([3, 5])
 NOT_READ = r"cannot be read as a \.npz file of plain arrays"
 NOT_WHOLE = "expected a row of whole numbers of at least 1"
 DAMAGE: list[tuple[bytes, str]] = [
-    (b"PK\x03\x04 not a zip", NOT_READ),
-    (b"plainly not", NOT_READ),
-    (stored()[:-200], NOT_READ),
+    (b"plainly not", NOT_READ), (stored()[:-200], NOT_READ), (npy(ROW), NOT_READ), (b"", "is empty"),
     (stored(test_lengths=None, valid_packed=None), "has no valid_packed, test_lengths"),
-    (stored(train_packed=np.zeros((8, 11), dtype=np.int64)), r"train_packed is an array of int64 \(8, 11\)"),
     (stored(train_packed=np.zeros((8, 12), dtype=np.uint8)), r"uint8 \(8, 12\); expected uint8 \(steps, 11\)"),
-    (stored(train_packed=np.zeros(88, dtype=np.uint8)), r"train_packed is an array of uint8 \(88,\)"),
     (stored(train_packed=np.uint8(0)), r"train_packed is an array of uint8 \(\)"),
-    (stored(train_lengths=ROW.astype(float)), NOT_WHOLE),
-    (stored(train_lengths=ROW[None]), NOT_WHOLE),
-    (stored(train_lengths=ROW[:0]), NOT_WHOLE),
-    (stored(train_lengths=np.array([9, -1])), NOT_WHOLE),
-    (stored(train_lengths=np.array([8, 0])), NOT_WHOLE),
+    *((stored(train_lengths=row), NOT_WHOLE) for row in (ROW * 1.0, ROW[None], ROW[:0], np.array([8, 0]))),
     (stored(train_lengths=np.array([3, 6])), "train_lengths sum to 9, but there are 8 steps"),
     (stored(train_lengths=np.array([2**63, 2**63 + 8], dtype=np.uint64)), "lengths sum to 18446744073709551624"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("content", "said"), DAMAGE)
-def test_a_damaged_file_is_refused_in_one_sentence(
-    content: bytes, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_file_is_refused_in_one_sentence(content: bytes, said: str, tmp_path: Path, monkeypatch) -> None:
     with pytest.raises(InputError, match=said) as caught:
         loaded(tmp_path, monkeypatch, content)
     assert "\n" not in str(caught.value)
 
 
-def test_an_npy_file_and_an_empty_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = io.BytesIO()
-    np.save(file, ROW)
-    with pytest.raises(InputError, match=NOT_READ):
-        loaded(tmp_path, monkeypatch, file.getvalue())
-    with pytest.raises(InputError, match="is empty"):
-        loaded(tmp_path, monkeypatch, b"")
-
-
-class Trap:
-    sprung = False
-
-    def __reduce__(self) -> Any:
-        return setattr, (Trap, "sprung", True)
-
-
 def test_nothing_is_ever_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    objects = np.array([Trap()], dtype=object)
     with pytest.raises(InputError, match="Python objects, which are never loaded"):
-        loaded(tmp_path, monkeypatch, stored(train_lengths=np.array([Trap()], dtype=object)))
-    assert not Trap.sprung
+        loaded(tmp_path, monkeypatch, stored(train_lengths=objects))
+    assert len(loaded(tmp_path, monkeypatch, stored(more=objects)).train) == 2  # a name that is not looked at
+    assert not (tmp_path / "trapped").exists()
 
 
-def test_an_object_array_under_another_name_is_never_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(loaded(tmp_path, monkeypatch, stored(more=np.array([Trap()], dtype=object))).train) == 2
-    assert not Trap.sprung
-
-
-@settings(max_examples=150)
 @given(st.integers(0, len(stored()) - 1), st.integers(1, 255))
 def test_any_flipped_byte_is_refused_or_harmless(tmp_path_factory: Any, position: int, flip: int) -> None:
     content = bytearray(stored())
@@ -160,33 +112,30 @@ def test_the_chord_at_t_is_predicted_from_those_before_and_the_first_from_an_emp
     assert {a.dtype.name for a in (inputs, targets, weights)} == {"float32"}
     assert lengths.tolist() == [4, 1, 7]
     assert not inputs[0].any()
-    for k, piece in enumerate(pieces):
-        T = len(piece)
+    for k, (piece, T) in enumerate(zip(pieces, lengths, strict=True)):
         assert (targets[:T, k] == piece).all()
         assert (inputs[1:T, k] == piece[:-1]).all()
         assert (weights[:T, k] == 1).all()
-        assert not weights[T:, k].any()
-        assert not inputs[T:, k].any()
-        assert not targets[T:, k].any()
+        assert not any(array[T:, k].any() for array in (inputs, targets, weights))
 
 
 def test_the_objective_weighs_every_time_step_the_same() -> None:
     pieces = pieces_of(2, 40)
     pieces[0][:] = 1  # a short piece that differs: a mean over pieces would show
-    net = hfrnn.Network(
-        arch="rnn", n_in=KEYS, hidden=1, n_out=KEYS, loss="logistic", output_bias=True, dtype="float64"
-    )  # fmt: skip
-    theta = np.zeros(net.n_parameters)
-    batch = hfrnn.Batch(*music_batch(pieces))
-    assert net.loss(theta, batch) == pytest.approx(KEYS * math.log(2), rel=1e-12)
-    probability = np.linspace(0.05, 0.95, KEYS)
-    net.views(theta)["output.b_y"][...] = np.log(probability / (1 - probability))
-    assert net.loss(theta, batch) == pytest.approx(nats(probability, np.concatenate(pieces)), rel=1e-12)
+    net = hfrnn.Network("rnn", KEYS, 1, KEYS, loss="logistic", output_bias=True, dtype="float64")
+    theta, p, chords = np.zeros(net.n_parameters), np.linspace(0.05, 0.95, KEYS), np.concatenate(pieces)
+    net.views(theta)["output.b_y"][...] = np.log(p / (1 - p))  # keys sound with probability p, whatever came before
+    nats = -np.log(np.where(chords == 1, p, 1 - p)).sum(axis=1).mean()
+    assert net.loss(theta, hfrnn.Batch(*music_batch(pieces))) == pytest.approx(nats, rel=1e-12)
 
 
 @pytest.mark.corpus
 def test_the_chorales_are_229_76_and_77_pieces_of_at_most_four_voices(monkeypatch: pytest.MonkeyPatch) -> None:
-    music = real(monkeypatch)
+    root = Path(os.environ.get("HFRNN_DATA") or Path(__file__).parents[3] / "shared" / "data").resolve()
+    if not (root / "jsb" / "jsb.npz").exists():
+        pytest.skip("no file jsb/jsb.npz under HFRNN_DATA or ../shared/data")
+    monkeypatch.setenv("HFRNN_DATA", str(root))
+    music = load_music("jsb")
     assert [len(getattr(music, part)) for part in PARTS] == [229, 76, 77]
     assert [sum(map(len, getattr(music, part))) for part in PARTS] == [13807, 4602, 4725]
     voices = np.concatenate(music.train).sum(axis=1)
@@ -196,16 +145,35 @@ def test_the_chorales_are_229_76_and_77_pieces_of_at_most_four_voices(monkeypatc
     assert (sounding[0], sounding[-1]) == (43, 96)  # MIDI notes: G of the bass, C of the soprano
 
 
-@pytest.mark.corpus
-def test_independent_keys_score_eleven_nats_a_step_on_the_chorales(monkeypatch: pytest.MonkeyPatch) -> None:
-    music = real(monkeypatch)
-    chords = np.concatenate(music.train).astype(np.float64)
-    probability = (chords.sum(axis=0) + 1) / (len(chords) + 2)
-    by_hand = nats(probability, np.concatenate(music.test).astype(np.float64))
-    assert by_hand == pytest.approx(11.0614, abs=1e-3)
-    net = hfrnn.Network(
-        arch="rnn", n_in=KEYS, hidden=1, n_out=KEYS, loss="logistic", output_bias=True, dtype="float64"
-    )  # fmt: skip
-    theta = np.zeros(net.n_parameters)
-    net.views(theta)["output.b_y"][...] = np.log(probability / (1 - probability))
-    assert net.loss(theta, hfrnn.Batch(*music_batch(music.test))) == pytest.approx(by_hand, rel=1e-10)
+@pytest.mark.parametrize("name", ["r.mat", "r.npz"])
+def test_the_pieces_of_every_part_of_a_file_are_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(mat(PIECES) if name == "r.mat" else npz(PACKED))
+    music = load_rolls(tmp_path / name)
+    assert music is not None
+    for part in (music.train, music.valid, music.test):
+        expected = [ROLL, ROLL[:2]] if name == "r.mat" else [ROLL[:1], ROLL[1:]]
+        for piece, roll in zip(part, expected, strict=True):
+            np.testing.assert_array_equal(piece, roll)
+
+
+def test_other_arrays_are_no_piano_rolls(tmp_path: Path) -> None:
+    arrays = good(valid_lengths=np.ones(6), test_lengths=np.ones(6))  # names that both kinds of files have
+    for name, content in (("a.mat", mat(arrays)), ("a.npz", npz(arrays)), ("a.npy", npy(ROLL))):
+        (tmp_path / name).write_bytes(content)
+        assert load_rolls(tmp_path / name) is None
+
+
+def test_a_network_learns_the_next_chord_of_a_file_and_resumes(tmp_path: Path) -> None:
+    (tmp_path / "r.mat").write_bytes(mat(PIECES))
+    flags = ["--arch", "rnn", "--hidden", "4", "--backend", "numpy", "--out", tmp_path / "run"]
+    found = call("train", "--data", tmp_path / "r.mat", *flags, "--updates", "2").stdout
+    assert "music     r.mat: 2 pieces to train on, 2 to validate" in found
+    call("train", "--resume", tmp_path / "run", "--updates", "4")
+    net, theta, _ = hfrnn.load(tmp_path / "run")
+    assert (net.n_in, net.n_out, net.loss_name) == (KEYS, KEYS, "logistic")
+    batch = hfrnn.Batch(np.vstack([np.zeros((1, KEYS)), ROLL[:-1]])[:, None], ROLL[:, None].astype(float))
+    assert net.loss(theta, batch) < KEYS * np.log(2)
+    assert "nats per time step" in call("evaluate", tmp_path / "run", "--part", "test").stdout
+    call("spectrum", tmp_path / "run", "--symbols", "4", "--steps", "2")
+    (tmp_path / "r.mat").write_bytes(mat({**PIECES, "testdata": PIECES["traindata"][:, :1]}))
+    assert "has changed" in call("train", "--resume", tmp_path / "run", "--updates", "5", code=2).stderr

@@ -131,7 +131,7 @@ def test_a_repeated_name_gets_a_number_and_a_note(tmp_path):
     path = write(tmp_path, "V_C,V_C,y\n1,2,3\n4,5,6\n")
     read = read_table(path, TableFormat(["V_C.1"], ["y"]))
     assert read.found[0].inputs[:, 0].tolist() == [2, 5]
-    assert "two columns are named V_C: the later one is V_C.1" in read.notes
+    assert "two columns are named V_C: the later one is V_C.1" in read.repeated
 
 
 def test_a_cell_that_is_no_number_is_named_by_its_line(tmp_path):

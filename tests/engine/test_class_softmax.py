@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.class_softmax_cases import network, problem
-from support.engine_cases import CLASSES, plans
+from support.engine_cases import CLASSES
 
 import hfrnn
 from hfrnn.data.vocabulary import frequency_classes
@@ -21,9 +20,9 @@ from hfrnn.engine.planner import footprint_of, make_plan
 EPS = 1e-20
 
 
-@pytest.fixture(autouse=True, scope="module", params=[1, 4, class_softmax.BUNDLE], ids="bundles of {}".format)
+@pytest.fixture(autouse=True, scope="module", params=[1, class_softmax.BUNDLE], ids="bundles of {}".format)
 def bundle(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Everything with each class by itself, with some classes together, and with all of the small ones."""
+    """Everything with each class by itself, and with the small ones together."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(class_softmax, "BUNDLE", request.param)
         yield request.param
@@ -75,16 +74,11 @@ def weights(batch: hfrnn.Batch) -> Any:
 # ---------------------------------------------------------------------- against the formulas
 
 
-def test_the_loss_is_that_of_the_formula() -> None:
+def test_loss_and_gradient_are_the_formula_and_its_complex_step_in_every_block() -> None:
     net = network()
     batch, theta, _ = problem(net)
-    assert net.loss(theta, batch) == pytest.approx(plain_loss(net, theta, batch), rel=1e-13)
-
-
-def test_the_gradient_is_the_complex_step_of_the_formula_in_every_block() -> None:
-    net = network()
-    batch, theta, _ = problem(net)
-    gradient = net.loss_and_gradient(theta, batch)[1]
+    loss, gradient = net.loss_and_gradient(theta, batch)
+    assert loss == pytest.approx(plain_loss(net, theta, batch), rel=1e-13)
     steps = np.eye(net.n_parameters)
     expected = np.array([plain_loss(net, theta + 1j * EPS * e, batch).imag / EPS for e in steps])
     for name, block in net.views(np.arange(net.n_parameters)).items():
@@ -118,15 +112,8 @@ def test_the_logits_are_the_log_probabilities_of_all_symbols_in_their_order() ->
     p = probabilities(net, *outputs(net, theta, batch))
     np.testing.assert_allclose(np.exp(logits[exists]), p[exists], rtol=1e-11)
     assert (logits[~exists] == 0).all()
-
-
-def test_the_log_probabilities_of_targets_are_those_of_the_logits_whatever_the_weights() -> None:
-    net = network()
-    batch, theta, _ = problem(net)
-    logits, _ = net.run(theta, batch)
-    expected = np.take_along_axis(logits, batch.targets[:, :, None], axis=-1)[:, :, 0]
-    np.testing.assert_allclose(net.log_probabilities(theta, batch), expected, rtol=1e-12, atol=1e-14)
-    assert (batch.weights == 0).any()
+    of_targets = np.take_along_axis(logits, batch.targets[:, :, None], axis=-1)[:, :, 0]  # whatever the weights
+    np.testing.assert_allclose(net.log_probabilities(theta, batch), of_targets, rtol=1e-12, atol=1e-14)
 
 
 def test_the_jacobian_is_that_of_class_outputs_then_symbol_outputs_in_column_order() -> None:
@@ -142,21 +129,6 @@ def test_the_jacobian_is_that_of_class_outputs_then_symbol_outputs_in_column_ord
     u = np.random.default_rng(5).standard_normal(J.shape[0])
     Ju, columns = J.rmatvec(u), J @ np.eye(net.n_parameters)
     np.testing.assert_allclose(Ju, columns.T @ u, rtol=1e-10, atol=1e-13)
-
-
-def test_every_plan_gives_the_same() -> None:
-    net = network()
-    batch, theta, v = problem(net)
-    loss, gradient = net.loss_and_gradient(theta, batch)
-    product = net.gauss_newton(theta, batch, structural=0.3) @ v
-    for name, plan in plans(batch.T, batch.B).items():
-        f = hfrnn.Objective(net, batch, plan=plan)
-        found, g = f.loss_and_gradient(theta)
-        assert found == pytest.approx(loss, rel=1e-13), name
-        assert f.loss(theta) == pytest.approx(loss, rel=1e-13), name
-        assert np.linalg.norm(g - gradient) <= 1e-12 * np.linalg.norm(gradient), name
-        Gv = f.gauss_newton(theta, structural=0.3) @ v
-        assert np.linalg.norm(Gv - product) <= 1e-12 * np.linalg.norm(product), name
 
 
 def test_a_segment_in_which_nothing_is_predicted_adds_nothing() -> None:
@@ -185,7 +157,7 @@ def test_one_class_is_a_full_softmax() -> None:
 def test_bundles_change_nothing_but_the_number_of_products(monkeypatch: pytest.MonkeyPatch) -> None:
     classes = np.repeat(np.arange(6), [3, 1, 2, 1, 1, 4])
     found, products, real = {}, [], np.matmul
-    for size in range(1, 13):
+    for size in (1, 3, 5, 8, 12):
         monkeypatch.setattr(class_softmax, "BUNDLE", size)
         net = network(classes, n_out=12)
         batch, theta, v = problem(net)
@@ -198,14 +170,13 @@ def test_bundles_change_nothing_but_the_number_of_products(monkeypatch: pytest.M
         products.append(len(calls))
         for ours, alone in zip(found[size], found[1], strict=True):
             np.testing.assert_allclose(ours, alone, rtol=1e-12, atol=1e-14)
-    bundles = [6, 5, 4, 3, 3, 2, 2, 2, 2, 2, 2, 1]  # of 1, 2, ... symbols
+    bundles = [6, 4, 3, 2, 1]
     layers = len(net.hidden)
     assert [count - products[-1] for count in products] == [layers * (n - 1) for n in bundles]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_huge_outputs_overflow_nowhere(dtype: str) -> None:
-    net = network(dtype=dtype, hidden=3)
+def test_huge_outputs_overflow_nowhere() -> None:
+    net = network(dtype="float32", hidden=3)
     batch, theta, _ = problem(net)
     with np.errstate(all="raise", under="ignore"):
         loss, gradient = net.loss_and_gradient(1e4 * theta, batch)
@@ -249,27 +220,6 @@ def test_tokens_without_weight_are_left_out() -> None:
     f = hfrnn.Objective(net, batch, threads=1)
     scored = f._transient(Keep.STATES)[0].segments[0].scored
     assert scored.tokens.size == (weights(batch) > 0).sum() < batch.T * batch.B
-
-
-def test_a_second_product_allocates_neither_outputs_nor_states() -> None:
-    V, C, T, B, H = 3000, 30, 48, 16, 64
-    net = network(C, hidden=H, n_out=V, dtype="float32")
-    rng = np.random.default_rng(0)
-    batch = hfrnn.Batch(rng.integers(5, size=(T, B)), rng.integers(V, size=(T, B)))
-    theta = net.init()
-    for keep in (Keep.ALL, Keep.NOTHING):
-        f = hfrnn.Objective(net, batch, threads=1, plan=Plan((0, 8, B), 8, keep))
-        G, out = f.gauss_newton(theta, structural=0.5, tikhonov=0.1), theta.copy()
-        for _ in range(2):
-            G.apply(theta, out)
-        gc.collect()
-        tracemalloc.start()
-        try:
-            G.apply(theta, out)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-        assert peak < 0.5 * 4 * T * B * (V // C + C)
 
 
 def test_a_plan_expects_no_less_than_is_taken_whatever_the_targets() -> None:

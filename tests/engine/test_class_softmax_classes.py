@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from support.class_softmax_cases import network, problem
 from support.engine_cases import CLASSES
-from support.tiny_runs import FLAGS, TEXT, text_file, tiny_train
+from support.tiny_runs import TEXT, tiny_train
 
 import hfrnn
 from hfrnn.analysis.evaluation import evaluate
-from hfrnn.cli import main
 from hfrnn.data.vocabulary import frequency_classes
 from hfrnn.engine.heads.class_softmax import classes_of_symbols
 from hfrnn.engine.sampling import sample
@@ -40,13 +38,6 @@ def test_the_columns_of_a_class_are_one_piece_of_the_vector() -> None:
     assert all(np.shares_memory(view, flat) for view in views.values())
 
 
-def test_biases_start_at_zero() -> None:
-    net = network()
-    views = net.views(net.init())
-    assert not views["output.b_class"].any()
-    assert views["output.W_class0"].any()
-
-
 def test_a_number_of_classes_cuts_the_symbols_in_order_into_nearly_equal_parts() -> None:
     assert classes_of_symbols(7, 3) == (0, 0, 0, 1, 1, 2, 2)
     assert classes_of_symbols(4, 4) == (0, 1, 2, 3)
@@ -56,7 +47,7 @@ def test_a_number_of_classes_cuts_the_symbols_in_order_into_nearly_equal_parts()
         assert sizes.max() - sizes.min() <= 1
 
 
-@pytest.mark.parametrize("classes", [3, CLASSES, tuple(CLASSES), np.array(CLASSES)])
+@pytest.mark.parametrize("classes", [3, np.array(CLASSES)])
 def test_the_configuration_goes_through_json(classes: Any) -> None:
     net = network(classes)
     again = hfrnn.Network(**json.loads(json.dumps(net.config)))
@@ -67,14 +58,10 @@ def test_the_configuration_goes_through_json(classes: Any) -> None:
 
 REFUSED = {
     "none": (None, "classes is None: the loss 'class-softmax' needs a number of classes, or the class of each symbol"),
-    "no class": (0, "classes is 0: with n_out = 6 give 1 to 6 classes"),
     "more classes than symbols": (7, "classes is 7: with n_out = 6 give 1 to 6 classes"),
     "a Boolean": (True, "classes is True: the loss 'class-softmax' needs a number of classes"),
-    "text": ("many", "classes is 'many': the loss 'class-softmax' needs a number of classes"),
-    "too few": ([0, 1], "classes has 2 numbers: with n_out = 6 give the class of each symbol"),
     "an empty class": ([0, 0, 2, 2, 2, 2], "are 2 different numbers from 0 to 2: number them from 0 up and leave none"),
     "a negative class": ([-1, 0, 0, 1, 1, 1], "are 3 different numbers from -1 to 1: number them from 0 up"),
-    "real numbers": ([0.0, 1, 0, 1, 0, 1], "the loss 'class-softmax' needs a number of classes"),
 }
 
 
@@ -105,14 +92,10 @@ def test_targets_that_are_no_symbols_are_refused() -> None:
 # ---------------------------------------------------------------------- classes by frequency
 
 
-def test_classes_by_frequency_end_where_their_share_is_reached() -> None:
+@pytest.mark.parametrize("n_classes", [1, 7])
+def test_classes_by_frequency_have_about_equal_shares(n_classes: int) -> None:
     assert frequency_classes([1, 4, 2, 1], 2).tolist() == [1, 0, 1, 1]
     assert frequency_classes([3, 3, 3, 3], 2).tolist() == [0, 0, 1, 1]
-    assert frequency_classes([9, 1, 1, 1], 3).tolist() == [0, 1, 2, 2]
-
-
-@pytest.mark.parametrize("n_classes", [1, 2, 7, 100])
-def test_classes_by_frequency_have_about_equal_shares(n_classes: int) -> None:
     counts = 10**9 // np.arange(1, 5001)
     classes = frequency_classes(counts[::-1], n_classes)[::-1]
     assert (np.diff(classes) >= 0).all()
@@ -123,8 +106,8 @@ def test_classes_by_frequency_have_about_equal_shares(n_classes: int) -> None:
         assert members.size == 1 or so_far[members[-2]] < (c + 1) / n_classes * counts.sum()
 
 
-@pytest.mark.parametrize("counts", [[10**6, 1, 1, 1, 1], [0, 0, 0, 0, 9], [0, 0, 0, 0, 0], [2**62, 2**61, 7, 0, 0]])
-@pytest.mark.parametrize("n_classes", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("counts", [[10**6, 1, 1, 1, 1], [0, 0, 0, 0, 0], [2**62, 2**61, 7, 0, 0]])
+@pytest.mark.parametrize("n_classes", [1, 3, 5])
 def test_classes_by_frequency_are_never_empty(counts: list[int], n_classes: int) -> None:
     classes = frequency_classes(counts, n_classes)
     assert np.unique(classes).tolist() == list(range(n_classes))
@@ -132,7 +115,7 @@ def test_classes_by_frequency_are_never_empty(counts: list[int], n_classes: int)
     assert (np.diff(classes[order]) >= 0).all()
 
 
-@pytest.mark.parametrize("wrong", [([1, 2], 0), ([1, 2], 3), ([1, -2], 1), ([0.5, 1.0], 1), ([[1, 2]], 1)])
+@pytest.mark.parametrize("wrong", [([1, 2], 3), ([1, -2], 1), ([[1, 2]], 1)])
 def test_wrong_counts_and_numbers_of_classes_are_refused(wrong: Any) -> None:
     with pytest.raises(hfrnn.InputError, match=r"classes were asked for: with|must be a row of whole numbers"):
         frequency_classes(*wrong)
@@ -141,8 +124,9 @@ def test_wrong_counts_and_numbers_of_classes_are_refused(wrong: Any) -> None:
 # ---------------------------------------------------------------------- training
 
 
-def test_a_run_with_classes_loads_evaluates_and_samples(tmp_path: Any) -> None:
-    result = tiny_train(tmp_path, arch="rnn", classes=4)
+def test_a_run_with_classes_resumes_loads_evaluates_and_samples(tmp_path: Any) -> None:
+    result = tiny_train(tmp_path, arch="rnn", classes=4, updates=1)
+    result = hfrnn.train(resume=result.folder, updates=2)
     net, theta, vocabulary = hfrnn.load(result.folder)
     symbols = vocabulary.encode(TEXT[: int(0.9 * len(TEXT))])
     expected = frequency_classes(np.bincount(symbols, minlength=vocabulary.size), 4)
@@ -150,36 +134,10 @@ def test_a_run_with_classes_loads_evaluates_and_samples(tmp_path: Any) -> None:
     assert net.config == result.net.config
     assert net.config["classes"] == expected.tolist()
     assert net.config["classes"] != sorted(net.config["classes"])
-    drawn = list(sample(net, theta, vocabulary.encode("The "), 5))
-    assert drawn[0].probabilities.sum() == pytest.approx(1, rel=1e-12)
+    (drawn,) = sample(net, theta, vocabulary.encode("The "), 1)
+    assert drawn.probabilities.sum() == pytest.approx(1, rel=1e-12)
     found = evaluate(net, theta, vocabulary, TEXT)
     symbols = vocabulary.encode(TEXT).reshape(-1, 1)
     logits, _ = net.run(theta, hfrnn.Batch(symbols[:-1]))
     nats = -np.take_along_axis(logits[:, 0].astype(float), symbols[1:], axis=1).sum()
     assert found.nats == pytest.approx(nats, rel=1e-5)
-
-
-def test_a_resumed_run_with_classes_equals_one_that_never_stopped(tmp_path: Any) -> None:
-    whole = tiny_train(tmp_path, "whole", arch="rnn", classes=4, updates=3)
-    tiny_train(tmp_path, "part", arch="rnn", classes=4, updates=1)
-    resumed = hfrnn.train(resume=tmp_path / "part", updates=3)
-    np.testing.assert_array_equal(resumed.theta, whole.theta)
-
-
-def test_the_command_line_takes_classes(tmp_path: Any) -> None:
-    text, out = str(text_file(tmp_path)), str(tmp_path / "run")
-    arguments = ["train", text, "--arch", "rnn", "--classes", "3", "--out", out, *FLAGS]
-    found = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    assert found.exit_code == 0, found.output
-    assert hfrnn.load(out).net.head.n_outputs == hfrnn.load(out).vocabulary.size + 3
-    for command in (["evaluate", out], ["sample", out, "--length", "5"]):
-        assert CliRunner().invoke(main, command, catch_exceptions=False).exit_code == 0
-    refused = CliRunner().invoke(main, [*arguments[: -len(FLAGS)], "--classes", "1000"])
-    assert refused.exit_code == 2
-    assert "1000 classes were asked for: with" in refused.output
-
-
-def test_no_classes_is_a_full_softmax(tmp_path: Any) -> None:
-    assert tiny_train(tmp_path, arch="rnn", classes=0).net.loss_name == "softmax"
-    with pytest.raises(hfrnn.InputError, match="classes= is -1: give a whole number of classes, 1 or more, or 0 for"):
-        tiny_train(tmp_path, "other", classes=-1)

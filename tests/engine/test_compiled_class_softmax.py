@@ -49,20 +49,20 @@ def directions(net: hfrnn.Network) -> tuple[Any, Any]:
     return 0.5 * rng.standard_normal(net.n_parameters), rng.standard_normal(net.n_parameters)
 
 
-@pytest.mark.parametrize("few", [0, 3, 32, 1000])
 @pytest.mark.parametrize(
-    ("arguments", "sizes"),
+    ("few", "arguments", "sizes"),
     [
-        ({}, {"T": 9, "B": 13, "ragged": True}),
-        ({"output_bias": False, "hidden": 6}, {"T": 9, "B": 30}),
-        ({"direct_output": False}, {"T": 1, "B": 40}),
-        ({}, {"T": 50, "B": 1}),
-        ({"hidden": 33}, {"T": 1, "B": 1}),
+        (0, {}, {"T": 9, "B": 13, "ragged": True}),
+        (3, {"output_bias": False, "hidden": 6}, {"T": 9, "B": 30}),
+        (32, {"direct_output": False}, {"T": 1, "B": 40}),
+        (1000, {}, {"T": 50, "B": 1}),
+        (3, {"hidden": 33}, {"T": 1, "B": 1}),
+        (32, {}, {"T": 9, "B": 13, "ragged": True}),
     ],
-    ids=["two-layers", "no-bias", "one-step", "one-sequence", "one-token"],
+    ids=["two-layers", "no-bias", "one-step", "one-sequence", "one-token", "many-groups"],
 )
 def test_every_block_agrees_with_numpy_whatever_the_number_of_small_groups(
-    arguments: dict[str, Any], sizes: dict[str, Any], few: int, monkeypatch: pytest.MonkeyPatch
+    few: int, arguments: dict[str, Any], sizes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiled, "FEW_TOKENS", few)
     net, reference = network(**arguments), network("numpy", **arguments)
@@ -71,13 +71,6 @@ def test_every_block_agrees_with_numpy_whatever_the_number_of_small_groups(
         state = [{"h": np.full((sizes["B"], H), 0.3)} for H in net.hidden]
         batch = hfrnn.Batch(batch.inputs, batch.targets, initial_state=state)
     assert_close(results(net, batch, theta, v), results(reference, batch, theta, v), 1e-13)
-
-
-def test_float32_agrees_with_float64() -> None:
-    reference = network("numpy")
-    batch, (theta, v) = random_batch(reference, np.random.default_rng(1), T=9, B=13, ragged=True), directions(reference)
-    single = results(network(dtype="float32"), batch, theta.astype("float32"), v.astype("float32"))
-    assert_close(single, results(reference, batch, theta, v), 3e-6)
 
 
 def test_only_the_backend_numba_has_the_compiled_class() -> None:
@@ -115,18 +108,17 @@ def test_the_bits_do_not_depend_on_the_threads() -> None:
     plan = Plan((0, 13, 26, 40), 4, Keep.STATES)
     runs = [
         results(net, batch, theta.astype("float32"), v.astype("float32"), plan=plan, threads=threads)
-        for threads in (1, 2, 3, 1)
+        for threads in (1, 2, 3)
     ]
     for run in runs[1:]:
         for name, block in runs[0].items():
             np.testing.assert_array_equal(run[name], block, err_msg=name)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_huge_outputs_overflow_nowhere(dtype: str) -> None:
-    net = network(dtype=dtype)
+def test_huge_outputs_overflow_nowhere() -> None:
+    net = network(dtype="float32")
     batch, (theta, v) = random_batch(net, np.random.default_rng(1), ragged=True), directions(net)
-    found = results(net, batch, (1e4 * theta).astype(dtype), v.astype(dtype))
+    found = results(net, batch, (1e4 * theta).astype("f4"), v.astype("f4"))
     assert all(np.isfinite(block).all() for block in found.values())
 
 

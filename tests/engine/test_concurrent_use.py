@@ -6,7 +6,6 @@ import multiprocessing
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,41 +41,23 @@ def blas_threads() -> list[int]:
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
-def wrong_results(calls: int, keep: Keep) -> dict[str, int]:
-    """Return how many of `calls` results of each routine differ from those of one caller."""
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", list(Keep))
+def test_four_python_threads_get_the_results_of_one(keep: Keep) -> None:
     net, batch, theta = small_problem()
     objective = hfrnn.Objective(net, batch, threads=2, plan=Plan((0, 1, 2, 4), 4, keep))
     functions = routines(objective, theta)
     expected = {name: [function(1 + n / CALLERS) for n in range(CALLERS)] for name, function in functions.items()}
-    wrong, start = dict.fromkeys(functions, 0), threading.Barrier(CALLERS)
+    before, start = blas_threads(), threading.Barrier(CALLERS)
 
-    def caller(n: int) -> list[str]:
+    def wrong(n: int) -> list[str]:
         start.wait(timeout=60)
-        found = []
-        for k in range(calls // CALLERS):
-            for name in functions if k % 2 else reversed(functions):
-                if not np.array_equal(functions[name](1 + n / CALLERS), expected[name][n]):
-                    found.append(name)
-        return found
+        names = [name for k in range(5) for name in (functions if k % 2 else reversed(functions))]
+        return [name for name in names if not np.array_equal(functions[name](1 + n / CALLERS), expected[name][n])]
 
     with ThreadPoolExecutor(CALLERS) as executor:
-        for found in executor.map(caller, range(CALLERS)):
-            for name in found:
-                wrong[name] += 1
-    return wrong
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("keep", list(Keep))
-def test_four_python_threads_get_the_results_of_one(keep: Keep) -> None:
-    before = blas_threads()
-    assert set(wrong_results(40, keep).values()) == {0}
+        assert list(executor.map(wrong, range(CALLERS))) == [[]] * CALLERS
     assert blas_threads() == before
-
-
-@pytest.mark.slow
-def test_2000_calls_of_each_routine_from_four_python_threads_are_right() -> None:
-    assert set(wrong_results(2000, Keep.STATES).values()) == {0}
 
 
 def test_an_objective_that_takes_over_buffers_waits_for_the_one_before_it() -> None:
@@ -90,8 +71,8 @@ def test_an_objective_that_takes_over_buffers_waits_for_the_one_before_it() -> N
 
     def caller(n: int) -> bool:
         if n % 2:
-            return all(np.array_equal(G @ theta, expected) for _ in range(50))
-        return all(np.array_equal(second.loss_and_gradient(theta)[1], loss) for _ in range(50))
+            return all(np.array_equal(G @ theta, expected) for _ in range(20))
+        return all(np.array_equal(second.loss_and_gradient(theta)[1], loss) for _ in range(20))
 
     with ThreadPoolExecutor(CALLERS) as executor:
         assert all(executor.map(caller, range(CALLERS)))
@@ -162,13 +143,3 @@ def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent() -> None:
         forks.set()
         thread.join()
     assert blas_threads() == before
-
-
-@fork
-def test_a_forked_process_can_train_after_its_parent_used_two_threads(tmp_path: Path) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("to be or not to be, that is the question; " * 60)
-    options: dict[str, Any] = {"text": str(text), "hidden": 4, "updates": 2, "threads": 2}
-    here = hfrnn.train(**options, out=tmp_path / "here")
-    there = in_a_forked_process(lambda: hfrnn.train(**options, out=tmp_path / "there").theta)
-    np.testing.assert_array_equal(there, here.theta)

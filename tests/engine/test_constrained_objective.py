@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 import hfrnn
 from hfrnn.errors import InputError
 from hfrnn.optim.damping import Damping
-from hfrnn.optim.first_order import SGD, Adam, AdamOptions, SGDOptions
 from hfrnn.optim.hf_options import HessianFreeOptions
 from hfrnn.optim.kronecker import kronecker
 from hfrnn.optim.preconditioner import make_preconditioner
@@ -29,7 +27,7 @@ class Case:
         self.net = hfrnn.Network(arch, 3, H, 2, loss="squared", dtype=dtype, l2=l2, **options)
         given = {"layer0.W_h": SIGNS, "output.W_y0": -SIGNS} if signs else {}
         self.constraints = hfrnn.Constraints(self.net, {"layer0.W_h": rng.random((H, H)) < 0.5}, given)
-        self.batch = hfrnn.Batch(rng.standard_normal((7, 20, 3)), rng.standard_normal((7, 20, 2)))
+        self.batch = hfrnn.Batch(rng.standard_normal((5, 20, 3)), rng.standard_normal((5, 20, 2)))
         self.v = self.constraints.variables(self.constraints.initial(self.net.init(seed=1, scale=0.4)))
         self.w = self.constraints.weights(self.v)
         self.plain = hfrnn.Objective(self.net, self.batch, threads=1)
@@ -44,7 +42,7 @@ def dense(operator: Any) -> Any:
     return operator @ np.eye(operator.shape[1])
 
 
-@pytest.fixture(params=[("rnn", False), ("rnn", True), ("rate", True), ("lstm", True), ("hornn", True)], ids=str)
+@pytest.fixture(params=[("rnn", False), ("rate", True), ("hornn", True)], ids=str)
 def case(request: pytest.FixtureRequest) -> Case:
     return Case(signs=request.param[1], arch=request.param[0])
 
@@ -70,13 +68,6 @@ def test_the_curvature_is_that_of_the_weights_between_slopes(case: Case) -> None
     expected = case.D @ dense(case.plain.gauss_newton(case.w, structural=0.3)) @ case.D + 0.2 * case.P
     np.testing.assert_allclose(G, expected, atol=1e-12 * abs(expected).max())
     np.testing.assert_allclose(G, G.T, atol=1e-12 * abs(G).max())
-
-
-def test_without_signs_the_curvature_is_that_of_the_weights_that_exist() -> None:
-    case = Case(signs=False)
-    G = dense(case.objective.gauss_newton(case.v, structural=0.3, tikhonov=0.2))
-    expected = case.P @ dense(case.plain.gauss_newton(case.w, structural=0.3, tikhonov=0.2)) @ case.P
-    np.testing.assert_allclose(G, expected, atol=1e-12 * abs(expected).max())
 
 
 def test_the_hessian_is_the_derivative_of_the_gradient(case: Case) -> None:
@@ -119,10 +110,9 @@ def test_the_kronecker_preconditioner_stays_among_the_weights_that_exist(case: C
     assert np.linalg.eigvalsh(M[exists][:, exists]).min() > 0
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_no_bit_depends_on_the_number_of_threads(threads: int) -> None:
+def test_no_bit_depends_on_the_number_of_threads() -> None:
     case = Case(dtype="float32")
-    shared = hfrnn.ConstrainedObjective(hfrnn.Objective(case.net, case.batch, threads=threads), case.constraints)
+    shared = hfrnn.ConstrainedObjective(hfrnn.Objective(case.net, case.batch, threads=3), case.constraints)
     assert len(shared.objective.plan.shards) > 2
     for name in ("loss_and_gradient", "part_gradients"):
         one, other = (getattr(objective, name)(case.v) for objective in (case.objective, shared))
@@ -131,9 +121,14 @@ def test_no_bit_depends_on_the_number_of_threads(threads: int) -> None:
     np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("signs", [False, True])
-@pytest.mark.parametrize("preconditioner", ["none", "diagonal", "kronecker"])
-@pytest.mark.parametrize("kind", ["structural+tikhonov", "line-search"])
+@pytest.mark.parametrize(
+    ("kind", "preconditioner", "signs"),
+    [
+        ("structural+tikhonov", "none", True), ("structural+tikhonov", "diagonal", False),
+        ("structural+tikhonov", "kronecker", True), ("line-search", "kronecker", False),
+        ("line-search", "diagonal", True),
+    ],
+)  # fmt: skip
 def test_hessian_free_updates_lower_the_loss_and_respect_constraints(
     kind: str, preconditioner: str, signs: bool
 ) -> None:
@@ -142,7 +137,7 @@ def test_hessian_free_updates_lower_the_loss_and_respect_constraints(
         preconditioner=preconditioner, preconditioner_shift=None if preconditioner == "none" else 0.01
     )
     optimizer, v, losses = hfrnn.HessianFree(hfrnn.Damping(kind), options), case.v, []
-    for _ in range(8):
+    for _ in range(5):
         update = optimizer.update(v, case.objective)
         v = update.theta
         losses.append(update.loss)
@@ -150,21 +145,6 @@ def test_hessian_free_updates_lower_the_loss_and_respect_constraints(
         assert case.constraints.allows(case.constraints.weights(v))
     assert losses[-1] < 0.9 * case.objective.loss(case.v)
     assert losses == sorted(losses, reverse=True)
-
-
-STEPS: dict[str, Callable[[], Any]] = {
-    "sgd": lambda: SGD(SGDOptions(0.9, nesterov=True, decay=0.1)), "adam": lambda: Adam(AdamOptions(decay=0.1)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_sgd_and_adam_never_move_an_absent_weight(name: str) -> None:
-    case, optimizer = Case(dtype="float32"), STEPS[name]()
-    v = case.v
-    for _ in range(20):
-        v = optimizer.step(v, case.objective.loss_and_gradient(v)[1], 0.02)
-    assert not v[case.constraints.absent].view("uint32").any()
-    assert case.objective.loss(v) < case.objective.loss(case.v)
 
 
 def test_constraints_of_another_network_are_refused() -> None:

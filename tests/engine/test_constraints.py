@@ -28,12 +28,9 @@ def random_mask(*shape: int) -> Any:
     ("arch", "name", "given", "whole"),
     [
         ("rnn", "layer0.W_h", random_mask(H, H), random_mask(H, H)),
-        ("rnn", "layer0.b", random_mask(H), random_mask(H)),
         ("rnn", "output.W_y0", random_mask(H), np.repeat(random_mask(H)[:, None], 2, 1)),
         ("lstm", "layer0.W_h", random_mask(H, H), np.tile(random_mask(H, H), 4)),
-        ("lstm", "layer0.W_h", random_mask(H, 4 * H), random_mask(H, 4 * H)),
         ("hornn", "layer0.W_h", random_mask(H, H), np.stack([random_mask(H, H)] * 3)),
-        ("hornn", "layer0.W_h", random_mask(3, H, H), random_mask(3, H, H)),
         ("hornn", "layer0.W_h", random_mask(H), np.broadcast_to(random_mask(H)[:, None], (3, H, H))),
     ],
 )
@@ -45,13 +42,6 @@ def test_a_mask_has_the_shape_of_its_parameter_or_is_repeated(arch: str, name: s
     assert not any(view.any() for view in found.values())
 
 
-def test_signs_are_those_of_the_sending_units() -> None:
-    net = network()
-    constraints = Constraints(net, {"layer0.W_h": 1 - np.eye(H)}, {"layer0.W_h": [1, 1, -1, 0, -1]})
-    expected = np.repeat([[1], [1], [-1], [0], [-1]], H, 1) * (1 - np.eye(H))
-    np.testing.assert_array_equal(net.views(constraints.signs)["layer0.W_h"], expected)
-
-
 def test_weights_are_absent_squared_or_free() -> None:
     net = network()
     constraints = Constraints(net, {"layer0.W_h": 1 - np.eye(H)}, {"layer0.W_h": [1, 1, -1, 0, -1]})
@@ -61,6 +51,8 @@ def test_weights_are_absent_squared_or_free() -> None:
     V = views["layer0.W_h"]
     expected = np.vstack([V[:2] ** 2, -(V[2:3] ** 2), V[3:4], -(V[4:] ** 2)]) * (1 - np.eye(H))
     np.testing.assert_array_equal(W["layer0.W_h"], expected)
+    signs = np.repeat([[1], [1], [-1], [0], [-1]], H, 1) * (1 - np.eye(H))
+    np.testing.assert_array_equal(net.views(constraints.signs)["layer0.W_h"], signs)
     np.testing.assert_array_equal(W["output.W_y0"], views["output.W_y0"])
 
 
@@ -112,20 +104,15 @@ def test_initial_weights_into_a_unit_are_balanced_and_none_with_a_sign_is_zero()
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_units_that_receive_one_sign_only_keep_the_sizes_of_their_weights(sign: int) -> None:
+def test_units_that_receive_one_sign_keep_the_sizes_of_their_weights_and_none_have_zeros(sign: int) -> None:
     net = network()
     theta = net.init(seed=1, W_h=0.5)
-    initial = Constraints(net, signs={"layer0.W_h": [sign] * H}).initial(theta)
+    initial = Constraints(net, {"output.W_y0": np.zeros(H)}, {"layer0.W_h": [sign] * H}).initial(theta)
+    assert not net.views(initial)["output.W_y0"].any()
     np.testing.assert_allclose(net.views(initial)["layer0.W_h"], sign * abs(net.views(theta)["layer0.W_h"]), rtol=1e-12)
 
 
-def test_a_matrix_without_weights_has_initial_weights_of_zero() -> None:
-    net = network()
-    initial = Constraints(net, {"layer0.W_h": np.zeros(H)}).initial(net.init(seed=1))
-    assert not net.views(initial)["layer0.W_h"].any()
-
-
-@pytest.mark.parametrize(("density", "excitatory"), [(1.0, 0.8), (0.1, 0.8), (0.1, None)])
+@pytest.mark.parametrize(("density", "excitatory"), [(0.1, 0.8), (0.1, None)])
 def test_the_spectral_radius_stays_near_that_of_the_initializer(density: float, excitatory: float | None) -> None:
     net = hfrnn.Network("rate", 3, 200, 2, activation="relu")
     theta = net.init(seed=1)
@@ -157,9 +144,7 @@ def test_codes_and_pickles_give_the_same_constraints() -> None:
         ({"layer0.W_h": np.ones((H, 4))}, {}, r"the mask of layer0.W_h has shape \(5, 4\) and type float64: give numb"),
         ({"layer0.W_h": np.full((H, H), "1")}, {}, "the mask of layer0.W_h has shape .* and type <U1"),
         ({"layer0.W_h": -np.eye(H)}, {}, "the mask of layer0.W_h has other values than 0, 1: "),
-        ({"layer0.W_h": np.full(H, np.nan)}, {}, "other values than 0, 1"),
         ({}, {"layer0.W_h": [2, 0, 0, 0, 0]}, "the sign of layer0.W_h has other values than -1, 0, 1: "),
-        ([1], {}, "masks is a list: "),
     ],
 )
 def test_wrong_masks_are_refused(masks: Any, signs: Any, message: str) -> None:

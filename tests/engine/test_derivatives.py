@@ -119,18 +119,6 @@ def test_the_jacobian_is_the_central_difference_of_the_outputs(problem: Any) -> 
 
 
 @given(problems())
-def test_gauss_newton_of_the_squared_loss_is_the_weighted_square_of_the_jacobian(problem: Any) -> None:
-    net, f, rng = problem
-    if net.loss_name != "squared":
-        return
-    theta, v, _ = numbers(net, rng)
-    J, w = f.jacobian(theta), f.batch.output_weights(net.backend) / f.total_weight
-    shape = (f.batch.T, f.batch.B, net.n_out)
-    expected = J.rmatvec((w * (J @ v).reshape(shape)).ravel()) + net.l2 * v
-    np.testing.assert_allclose(f.gauss_newton(theta) @ v, expected, rtol=1e-10, atol=1e-12)
-
-
-@given(problems())
 def test_the_exact_hessian_is_symmetric_and_the_difference_of_gradients(problem: Any) -> None:
     net, f, rng = problem
     theta, v, w = numbers(net, rng)

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.engine_cases import Case, assert_same, cases, everything, moved, plans, replace, vectors
-from support.fake_device import FakeBackend, HostAsDevice
+from support.engine_cases import Case, cases, replace, vectors
+from support.pairwise import label
 
 import hfrnn
 from hfrnn import gradcheck
-from hfrnn.engine.online_lstm import OnlineLSTM
 from hfrnn.errors import InputError
 from hfrnn.kernels import registry
 from hfrnn.kernels.rnn import RNN
@@ -37,7 +36,7 @@ def as_state(net: hfrnn.Network, theta: Any, B: int) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("case", LEARNED, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", LEARNED, ids=label)
 def test_a_network_starts_with_zeros_and_then_computes_the_bits_of_one_that_learns_no_state(case: Case) -> None:
     net, plain, batch = case.net(), case.net(learn_initial_state=False), case.data()
     theta = net.init(seed=1)
@@ -49,7 +48,7 @@ def test_a_network_starts_with_zeros_and_then_computes_the_bits_of_one_that_lear
         np.testing.assert_array_equal(net.views(gradient)[name], block, err_msg=name)
 
 
-@pytest.mark.parametrize("case", LEARNED, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", LEARNED, ids=label)
 def test_a_learned_state_gives_the_bits_of_a_batch_that_brings_it(case: Case) -> None:
     net, plain, batch = case.net(), case.net(learn_initial_state=False), case.data()
     theta = vectors(net, batch)[0]
@@ -67,18 +66,14 @@ def test_a_learned_state_gives_the_bits_of_a_batch_that_brings_it(case: Case) ->
             np.testing.assert_array_equal(layer[name], value, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [case for case in LEARNED if case.arch in ("rnn", "lstm", "hornn", "clockwork", "scrn")],
-    ids=lambda case: case.id,
-)
+@pytest.mark.parametrize("case", [case for case in LEARNED if case.arch in ("hornn", "clockwork", "scrn")], ids=label)
 def test_derivatives_are_those_of_complex_steps(case: Case) -> None:
     net, batch = case.net(), case.data()
     for check, error, where in gradcheck.check_case(gradcheck.Case("", net, vectors(net, batch)[0], batch)):
         assert error <= gradcheck.TOLERANCES[check], (check, where)
 
 
-@pytest.mark.parametrize("case", cases("learned-state-unused"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases("learned-state-unused"), ids=label)
 def test_a_state_that_a_batch_brings_takes_the_place_of_the_learned_one(case: Case) -> None:
     net, batch = case.net(), case.data()
     theta, v, _ = vectors(net, batch)
@@ -98,54 +93,6 @@ def test_a_state_that_a_batch_brings_takes_the_place_of_the_learned_one(case: Ca
     assert not (G @ only).any()
 
 
-@pytest.mark.parametrize("plan", ["all-3", "states-2", "nothing-3", "nothing-1", "nothing"])
-@pytest.mark.parametrize("case", LEARNED, ids=lambda case: case.id)
-def test_results_do_not_depend_on_shards_and_checkpoints(case: Case, plan: str) -> None:
-    net, batch = case.net(), case.data()
-    theta, v, u = vectors(net, batch)
-    chosen = plans(batch.T, batch.B)
-    expected = everything(net, batch, theta, v, u, plan=chosen["all"])
-    assert_same(everything(net, batch, theta, v, u, plan=chosen[plan]), expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("case", LEARNED[::5], ids=lambda case: case.id)
-def test_results_have_the_same_bits_on_any_number_of_threads(case: Case) -> None:
-    net, batch = case.net(), case.data()
-    theta, v, u = vectors(net, batch)
-    one, two = (
-        everything(net, batch, theta, v, u, plan=plans(batch.T, batch.B)["nothing-3"], threads=n) for n in (1, 2)
-    )
-    assert_same(one, two)
-
-
-@pytest.mark.parametrize("plan", ["all", "nothing-3"])
-@pytest.mark.parametrize("case", LEARNED, ids=lambda case: case.id)
-def test_a_device_computes_the_bits_of_numpy(case: Case, plan: str) -> None:
-    fake, net, batch = FakeBackend(), case.net(backend=HostAsDevice()), case.data()
-    theta, v, u = vectors(net, batch)
-    chosen = plans(batch.T, batch.B)[plan]
-    actual = everything(case.net(backend=fake), moved(batch, fake), theta, v, u, plan=chosen)
-    assert_same(actual, everything(net, batch, theta, v, u, plan=chosen))
-
-
-def test_gradients_of_parts_sum_to_the_gradient_of_the_learned_state() -> None:
-    case = LEARNED[0]
-    net, batch = case.net(), case.data()
-    theta = vectors(net, batch)[0]
-    objective = hfrnn.Objective(net, batch)
-    parts = objective.part_gradients(theta, 3) / np.sqrt(objective.total_weight)
-    gradient = objective.loss_and_gradient(theta)[1] - net.l2 * theta
-    for name in ("layer0.h0", "layer1.h0"):
-        block = net.views(gradient)[name]
-        assert np.abs(block).min() > 1e-6
-        np.testing.assert_allclose(sum(net.views(row)[name] for row in parts), block, rtol=1e-11)
-
-
-def test_a_deviation_can_be_given_for_the_first_values() -> None:
-    net = hfrnn.Network("rnn", 3, 400, 3, learn_initial_state=True, dtype="float64")
-    assert np.std(net.views(net.init(seed=1, h0=0.3))["layer0.h0"]) == pytest.approx(0.3, rel=0.1)
-
-
 @pytest.fixture
 def own_parameter() -> Iterator[str]:
     """An architecture with a recurrent parameter of the name of a learned state."""
@@ -163,12 +110,6 @@ def test_a_parameter_with_the_name_of_a_learned_state_is_refused(own_parameter: 
     assert hfrnn.Network(own_parameter, 3, 4, 3).n_parameters
     with pytest.raises(InputError, match="has a parameter 'h0', which is also the name of a learned initial state"):
         hfrnn.Network(own_parameter, 3, 4, 3, learn_initial_state=True)
-
-
-def test_the_online_rule_refuses_a_learned_state() -> None:
-    net = hfrnn.Network("lstm-krause", 3, 4, 3, learn_initial_state=True)
-    with pytest.raises(InputError, match="no traces for a learned initial state"):
-        OnlineLSTM(net, streams=2)
 
 
 def test_a_state_of_no_units_is_learned_without_an_error() -> None:

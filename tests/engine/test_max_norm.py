@@ -46,18 +46,13 @@ def test_a_number_bounds_the_weights_into_a_unit_as_one_vector() -> None:
     np.testing.assert_allclose(held["layer0.W_h"].reshape(10, 5), expected[7:], rtol=1e-14)
 
 
-def test_a_number_by_name_bounds_the_columns_of_that_matrix_alone() -> None:
-    net, theta = made()
+def test_a_named_matrix_is_bounded_alone_and_every_order_of_a_hornn_by_itself() -> None:
+    net, theta = made("hornn", order=3)
     views, held = net.views(theta), imposed(net, theta, {"layer0.W_h": C})
-    np.testing.assert_allclose(held["layer0.W_h"], shortened(views["layer0.W_h"], C, 0), rtol=1e-14)
+    expected = shortened(views["layer0.W_h"], C, 1)  # (N, H, H): over the inputs of each order
+    np.testing.assert_allclose(held["layer0.W_h"], expected, rtol=1e-14)
     for name in views.keys() - {"layer0.W_h"}:
         np.testing.assert_array_equal(held[name], views[name])
-
-
-def test_every_order_of_a_hornn_is_a_matrix_by_itself_when_it_is_named() -> None:
-    net, theta = made("hornn", order=3)
-    expected = shortened(net.views(theta)["layer0.W_h"], C, 1)  # (N, H, H): over the inputs of each order
-    np.testing.assert_allclose(imposed(net, theta, {"layer0.W_h": C})["layer0.W_h"], expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("bound", [C, {"embedding.E": C}])
@@ -119,25 +114,14 @@ def test_bounds_on_a_strict_device_have_the_bits_of_numpy(bound: Any) -> None:
     ("bound", "message"),
     [
         (0.0, "bound is 0:"),
-        (-1, "bound is -1"),
-        ("2", "bound is '2'"),
         ({}, "bound has no names: give numbers for some of layer0.W_x, layer0.W_h, output.W_y0"),
         ({"layer0.W_r": 1.0}, "a norm bound is given for 'layer0.W_r' (did you mean layer0.W_"),
         ({"layer1.*": 1.0}, "which is not a matrix of this network: use layer0.W_x, layer0.W_h, output.W_y0"),
-        ({"layer0.b": 1.0}, "which is not a matrix of this network"),
         ({3: 1.0}, "a norm bound is given for 3"),
         ({"*": 0.0}, "bound of * is 0:"),
-        ({"*": "1"}, "bound of * is '1'"),
     ],
 )
 def test_a_wrong_bound_or_name_is_refused(bound: Any, message: str) -> None:
     with pytest.raises(InputError) as error:
         MaxNorm(hfrnn.Network("rnn", 3, 4, 3, bias=True), bound)
     assert message in str(error.value)
-
-
-@pytest.mark.parametrize("wrong", [list, lambda theta: theta.astype("f4"), lambda theta: theta[:-1]])
-def test_weights_that_cannot_be_changed_in_place_are_refused(wrong: Any) -> None:
-    net, theta = made()
-    with pytest.raises(InputError, match=r"^theta is .*: give an array of shape \(\d+,\) and type float64"):
-        MaxNorm(net, C).impose(wrong(theta))

@@ -10,6 +10,7 @@ import pytest
 from support.engine_cases import Case, assert_same, cases, everything, moved, plans, small_problem, vectors
 from support.fake_device import FakeBackend, HostAsDevice
 from support.noise_numbers import noise as numbers_of
+from support.pairwise import each_once, label
 
 import hfrnn
 from hfrnn.engine.plan import Keep, Plan
@@ -38,12 +39,6 @@ def test_numbers_are_those_of_the_definition(width: int) -> None:
     np.testing.assert_allclose(added(net, noise, 1, 6, 3), 0.25 * numbers_of(3, 9, 1, ids, 6, width), rtol=1e-12)
 
 
-def test_sequences_are_numbered_from_0_by_default() -> None:
-    net = hfrnn.Network("rnn", 2, 3, 2)
-    expected = added(net, hfrnn.StateNoise(1.0, sequences=range(4)), 0, 5, 4)
-    np.testing.assert_array_equal(added(net, hfrnn.StateNoise(1.0), 0, 5, 4), expected)
-
-
 def test_numbers_of_single_precision_are_those_of_double_precision_rounded() -> None:
     single, double = (hfrnn.Network("lstm", 2, 7, 2, dtype=dtype) for dtype in ("float32", "float64"))
     noise = hfrnn.StateNoise(0.7, 1)
@@ -53,53 +48,14 @@ def test_numbers_of_single_precision_are_those_of_double_precision_rounded() -> 
 
 def test_many_steps_and_sequences_have_the_numbers_of_each_step_alone() -> None:
     """More numbers than are made at a time."""
-    net, noise = hfrnn.Network("lstm", 2, 40, 2), hfrnn.StateNoise(0.7, 1)
+    net, noise = hfrnn.Network("lstm", 2, 40, 2), hfrnn.StateNoise(0.7, 1)  # sequences are numbered from 0
+    assert (added(net, noise, 0, 2, 4) == added(net, hfrnn.StateNoise(0.7, 1, sequences=range(4)), 0, 2, 4)).all()
     whole = np.concatenate([np.zeros((2, 90, 160), "float32"), added(net, noise, 0, 11, 90, first=2)])
     for t in range(2, 13):
         np.testing.assert_array_equal(added(net, noise, 0, 1, 90, first=t)[0], whole[t])
         part = np.zeros((1, 20, 160), "float32")
         noise.of_batch(net.layers, net.backend, net.dtype, 90).part(30, 50).add(0, slice(t, t + 1), part)
         np.testing.assert_array_equal(part[0], whole[t, 30:50])
-
-
-def test_numbers_are_normal_and_independent() -> None:
-    net = hfrnn.Network("rnn", 2, (64, 64), 2, dtype="float64")
-    x = added(net, hfrnn.StateNoise(1.0, 1), 0, 50, 40)
-    others = [
-        added(net, hfrnn.StateNoise(1.0, 2), 0, 50, 40),
-        added(net, hfrnn.StateNoise(1.0, 1, 1), 0, 50, 40),
-        added(net, hfrnn.StateNoise(1.0, 1, 0, range(40, 80)), 0, 50, 40),
-        added(net, hfrnn.StateNoise(1.0, 1), 1, 50, 40),
-        *(np.roll(x, 1, axis) for axis in range(3)),
-    ]
-    deviation = 1 / np.sqrt(x.size)
-    moments = [np.mean(x), np.mean(x**2) - 1, np.mean(x**3), np.mean(x**4) - 3]
-    assert np.all(np.abs(moments) < 4 * deviation * np.sqrt([1, 2, 15, 96]))
-    for other in others:
-        assert abs(np.mean(x * other)) < 4 * deviation
-        assert abs(np.mean((x**2 - 1) * (other**2 - 1))) < 8 * deviation
-
-
-def test_a_sequence_has_the_same_noise_in_every_batch() -> None:
-    net, batch, theta = small_problem()
-    whole = hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(0.3, 1, 4, [5, 2, 9, 7]))
-    parts = [
-        hfrnn.Objective(net, batch.columns(a, b), noise=hfrnn.StateNoise(0.3, 1, 4, ids))
-        for a, b, ids in ((0, 1, [5]), (1, 4, [2, 9, 7]))
-    ]
-    losses = [part.loss(theta) * part.total_weight for part in parts]
-    assert whole.loss(theta) == pytest.approx(sum(losses) / whole.total_weight, rel=1e-14)
-
-
-@pytest.mark.parametrize("change", [{"seed": 6}, {"draw": 3}, {"sequences": [0, 1, 2, 3]}, {"scale": 0.31}])
-def test_another_seed_draw_sequence_or_scale_is_other_noise(change: dict[str, Any]) -> None:
-    net, batch, theta = small_problem()
-    given = {**NOISE, "sequences": None}
-    losses = [
-        hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(**noise)).loss(theta)
-        for noise in ({**given, "sequences": [1, 2, 3, 4]}, {**given, "sequences": [1, 2, 3, 4], **change})
-    ]
-    assert abs(losses[0] - losses[1]) > 1e-5
 
 
 def test_noise_of_deviation_0_is_none() -> None:
@@ -144,21 +100,15 @@ def results(case: Case, plan: Plan, threads: int = 1, **network: Any) -> dict[st
     return everything(net, batch, *arrays, plan=plan, threads=threads, noise=hfrnn.StateNoise(**NOISE))
 
 
-@pytest.mark.parametrize("plan", ["all-3", "states-2", "nothing-3", "nothing-1", "nothing"])
-@pytest.mark.parametrize("case", SOME, ids=lambda case: case.id)
-def test_results_do_not_depend_on_shards_and_checkpoints(case: Case, plan: str) -> None:
-    batch = case.data()
-    chosen = plans(batch.T, batch.B)
-    assert_same(results(case, chosen[plan]), results(case, chosen["all"]), rtol=1e-12)
+@pytest.mark.parametrize(("case", "keep"), each_once(Keep, of=SOME), ids=label)
+def test_results_depend_neither_on_the_plan_nor_on_the_threads(case: Case, keep: Keep) -> None:
+    plan = Plan((0, 1, 3, 5), 3, keep)
+    one = results(case, plan)
+    assert_same(one, results(case, Plan((0, 5), None, Keep.ALL)), rtol=1e-12)
+    assert_same(results(case, plan, threads=3), one)
 
 
-@pytest.mark.parametrize("case", SOME, ids=lambda case: case.id)
-def test_results_have_the_same_bits_on_any_number_of_threads(case: Case) -> None:
-    plan = Plan((0, 1, 3, 5), 3, Keep.NOTHING)
-    assert_same(results(case, plan, threads=3), results(case, plan))
-
-
-@pytest.mark.parametrize("case", SOME, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", SOME, ids=label)
 def test_a_device_computes_the_bits_of_numpy(case: Case) -> None:
     fake, batch = FakeBackend(), case.data()
     plan, arrays = plans(batch.T, batch.B)["nothing-3"], vectors(case.net(), batch)
@@ -167,7 +117,7 @@ def test_a_device_computes_the_bits_of_numpy(case: Case) -> None:
     assert_same(actual, results(case, plan, backend=HostAsDevice()))
 
 
-@pytest.mark.parametrize("case", [case for case in SOME if case.arch != "clockwork"], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [case for case in SOME if case.arch != "clockwork"], ids=label)
 def test_compiled_kernels_agree(case: Case) -> None:
     pytest.importorskip("numba", reason="needs numba: install the extra fast")
     batch = case.data()
@@ -195,22 +145,6 @@ def test_a_carried_state_has_the_noise_of_its_steps() -> None:
 
 
 # ---------------------------------------------------------------------- errors
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"scale": -1}, "scale is -1"),
-        ({"scale": float("nan")}, "scale is nan"),
-        ({"scale": 1, "seed": -1}, "seed is -1"),
-        ({"scale": 1, "draw": 1.5}, "draw is 1.5"),
-        ({"scale": 1, "sequences": [0, -2]}, "sequences holds -2: give whole numbers, 0 or more"),
-        ({"scale": 1, "sequences": [0.5]}, "sequences"),
-    ],
-)
-def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        hfrnn.StateNoise(**arguments)
 
 
 def test_a_number_is_needed_for_each_sequence() -> None:

@@ -1,21 +1,24 @@
-"""Derivatives of each sequence by itself, against objectives on one sequence."""
+"""Derivatives of each sequence or part of a batch, against objectives on it, and the matrix blocks of a network."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.engine_cases import VARIANTS, Case, cases, moved, vectors
 from support.fake_device import FakeBackend
-from support.slow import one_in
+from support.pairwise import each_once, label, tried
 
 import hfrnn
-from hfrnn.engine.plan import Keep, Plan
+from hfrnn.engine.plan import Keep, Plan, equal_boundaries
+from hfrnn.engine.sequence_gradients import runs_of_parts
 from hfrnn.errors import InputError
 
 chosen = {"stack", "embedding", "learned-state", "many-symbols", "class-softmax", "output-weights", *VARIANTS}
 
 
-@pytest.mark.parametrize("case", [case for case in cases() if case.situation in chosen], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", tried(of=[case for case in cases() if case.situation in chosen]), ids=label)
 def test_rows_are_the_gradients_of_objectives_on_one_sequence(case: Case) -> None:
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
@@ -32,26 +35,21 @@ def test_rows_are_the_gradients_of_objectives_on_one_sequence(case: Case) -> Non
             np.testing.assert_allclose(part, net.views(expected)[name], rtol=1e-10, atol=1e-13, err_msg=name)
 
 
-compiled = [case for case in cases() if case.situation in {"stack", *VARIANTS}]
-
-
-@pytest.mark.parametrize("case", one_in(4, compiled), ids=lambda case: case.id)
+@pytest.mark.parametrize(
+    "case", tried(of=[case for case in cases() if case.situation in {"stack", *VARIANTS}]), ids=label
+)
 def test_compiled_kernels_give_the_rows_of_the_reference(case: Case) -> None:
     pytest.importorskip("numba")
     batch = case.data()
     theta = vectors(case.net(), batch)[0]
     found, expected = (
-        hfrnn.Objective(net, batch).per_sequence_gradients(theta)
-        for net in (case.net(backend="numba" if is_compiled(case) else "numpy"), case.net())
+        hfrnn.Objective(case.net(backend=backend), batch).per_sequence_gradients(theta)
+        for backend in ("numba", "numpy")
     )
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)
 
 
-def is_compiled(case: Case) -> bool:
-    return case.net(backend="auto").backend.name == "numba"
-
-
-@pytest.mark.parametrize("case", cases("stack", "embedding"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases("stack"), ids=label)
 def test_rows_on_a_device_are_those_of_the_host(case: Case) -> None:
     fake, batch = FakeBackend(), case.data()
     theta = vectors(case.net(), batch)[0]
@@ -73,29 +71,7 @@ def test_rows_do_not_depend_on_the_plan_or_the_threads(keep: Keep) -> None:
     np.testing.assert_allclose(one, expected, rtol=1e-10, atol=1e-14)
 
 
-def test_rows_contain_the_state_noise_of_their_sequences() -> None:
-    case = cases("stack")[0]
-    net, batch = case.net(), case.data()
-    theta = vectors(net, batch)[0]
-    objective = hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(0.3))
-    mean = objective.per_sequence_gradients(theta).sum(axis=0) / objective.total_weight
-    np.testing.assert_allclose(mean, objective.loss_and_gradient(theta)[1] - net.l2 * theta, rtol=1e-10, atol=1e-14)
-
-
-def test_the_output_is_overwritten() -> None:
-    case = cases("squared")[0]
-    net, batch = case.net(), case.data()
-    theta = vectors(net, batch)[0]
-    objective = hfrnn.Objective(net, batch)
-    out = np.ones((batch.B, net.n_parameters))
-    assert objective.per_sequence_gradients(theta, out) is out
-    np.testing.assert_array_equal(out, objective.per_sequence_gradients(theta))
-    with pytest.raises(InputError, match="give an array of shape"):
-        objective.per_sequence_gradients(theta, out[:-1])
-
-
-@pytest.mark.parametrize("keep", Keep)
-@pytest.mark.parametrize("case", cases("stack", "carried", "class-softmax"), ids=lambda case: case.id)
+@pytest.mark.parametrize(("case", "keep"), each_once(Keep, of=cases("stack", "carried", "class-softmax")), ids=label)
 def test_products_with_the_transposed_jacobian_of_sequences_add_up_to_the_whole(case: Case, keep: Keep) -> None:
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
@@ -118,9 +94,94 @@ def test_the_result_may_overwrite_the_arguments() -> None:
     objective = hfrnn.Objective(net, batch)
     rows = np.tile(theta, (2, 1))
     expected = objective.per_sequence_gradients(theta)
-    np.testing.assert_array_equal(objective.per_sequence_gradients(rows[0], out=rows), expected)
+    assert objective.per_sequence_gradients(rows[0], out=rows) is rows
+    np.testing.assert_array_equal(rows, expected)
+    with pytest.raises(InputError, match="give an array of shape"):
+        objective.per_sequence_gradients(theta, rows[:-1])
     jacobian = objective.sequence_jacobian(theta)
     memory = rng.standard_normal(2 * net.n_parameters)
     u = memory[:20].reshape(5, 2, 2)
     expected = jacobian.transpose_products(u.copy())
     np.testing.assert_array_equal(jacobian.transpose_products(u, out=memory.reshape(2, -1)), expected)
+
+
+# ---------------------------------------------------------------------- parts of a batch, and matrix blocks
+
+
+@pytest.mark.parametrize("case", each_once(of=cases("stack", "carried", "class-softmax", "squared")), ids=label)
+def test_gradients_of_parts_are_those_of_their_own_objectives(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    objective = hfrnn.Objective(net, batch)
+    weights = objective.batch.step_weights(net.backend)
+    for parts in (1, 2, batch.B, 100):
+        found = objective.part_gradients(theta, parts)
+        edges = equal_boundaries(batch.B, len(found))
+        assert len(found) == min(parts, batch.B)
+        for row, start, stop in zip(found, edges[:-1], edges[1:], strict=True):
+            weight = weights[:, start:stop].sum()
+            if weight:
+                alone = hfrnn.Objective(net, batch.columns(start, stop)).loss_and_gradient(theta)[1] - net.l2 * theta
+                np.testing.assert_allclose(
+                    row, weight / np.sqrt(weights.sum()) * alone, rtol=1e-9, atol=1e-12 * np.abs(found).max()
+                )
+    single = objective.part_gradients(theta, batch.B)
+    np.testing.assert_allclose((single**2).sum(0), objective.squared_gradients(theta), rtol=1e-9, atol=1e-15)
+
+
+def test_gradients_of_parts_do_not_depend_on_the_threads() -> None:
+    case = cases("stack")[0]
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    for shards in ((0, 1, 2, 3, 4, 5), (0, 3, 5), (0, 5)):
+        plan = Plan(shards, 3, Keep.ALL)
+        one, three = (hfrnn.Objective(net, batch, threads=n, plan=plan).part_gradients(theta, 4) for n in (1, 3))
+        np.testing.assert_array_equal(one, three)
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 70))
+def test_parts_that_run_together_are_alike_and_fit(B: int, parts: int, most: int) -> None:
+    parts = min(parts, B)
+    edges = equal_boundaries(B, parts)
+    sizes = np.diff(edges)
+    assert (edges[0], edges[-1], len(sizes)) == (0, B, parts)
+    assert sizes.max() - sizes.min() <= 1
+    runs = runs_of_parts(edges, most)
+    assert [first for first, _ in runs] == [0, *(after for _, after in runs[:-1])]
+    assert runs[-1][1] == parts
+    for first, after in runs:
+        assert len(set(sizes[first:after])) == 1
+        assert after == first + 1 or edges[after] - edges[first] <= most
+
+
+@pytest.mark.parametrize("case", tried(), ids=label)
+def test_the_blocks_of_a_network_cover_its_parameters(case: Case) -> None:
+    net = case.net()
+    entries = np.zeros(net.n_parameters)
+    for block in net.matrix_blocks:
+        entries[block.span] += 1
+    assert (entries == 1).all()
+    theta = vectors(net, case.data())[0]
+    views = {name: view for name, view in net.views(theta).items() if view.size}
+    for block, (name, view) in zip(net.matrix_blocks, views.items(), strict=True):
+        rows = theta[block.span].reshape(block.rows, block.columns)
+        expected = view.reshape(-1, view.shape[-1]) if view.flags.c_contiguous else view.T
+        np.testing.assert_array_equal(rows, expected, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("arch", "gates"),
+    [
+        ("rnn", {"W_x": 1, "W_h": 1, "b": 1}),
+        ("mlstm", {"W_x": 5, "W_hm": 1, "W_m": 4, "b": 4}),
+        ("gru", {"W_x": 3, "W_h": 2, "W_hg": 1, "b": 3}),
+        ("scrn", {"W_x": 1, "W_h": 1, "W_s": 1}),
+    ],
+)
+def test_gates_are_as_wide_as_the_layer(arch: str, gates: dict[str, int]) -> None:
+    net = hfrnn.Network(arch, n_in=7, hidden=6, n_out=12)
+    names = [block.name for block in net.parameters.blocks if block.size]
+    found = {name: block.gates for name, block in zip(names, net.matrix_blocks, strict=True)}
+    assert {name: number for name, number in found.items() if name.startswith("output")}.keys() >= {"output.W_y0"}
+    for name, number in found.items():
+        assert number == (gates[name.removeprefix("layer0.")] if name.startswith("layer") else 1), name

@@ -13,8 +13,6 @@ from hfrnn.arrays.threads import Threads
 from hfrnn.engine.sums import VectorSum
 from hfrnn.ranks.one import ALONE
 
-COUNTS = (1, 2, 3, 4, 5, 7, 8, 13, 32)
-
 
 class Counted(VectorSum):
     """Counts the vectors that exist."""
@@ -43,19 +41,13 @@ def summed(count, threads, n=1001, delays=False):
     return out, by_recursion(list(vectors)), sums.made
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 4, 8])
-@pytest.mark.parametrize("count", COUNTS)
-def test_the_sum_has_the_order_of_the_tree_on_any_number_of_threads(count, threads):
-    for delays in (False, True):
-        found, expected, _ = summed(count, threads, delays=delays)
-        np.testing.assert_array_equal(found, expected)
-
-
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
-@pytest.mark.parametrize("count", COUNTS)
-def test_a_sum_takes_one_vector_per_thread_and_one_for_each_level_but_one(count, threads):
-    most = max(summed(count, threads, delays=True)[2] for _ in range(3))
-    assert most <= min(threads, count) + max((count - 1).bit_length() - 1, 0)
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 13])
+def test_the_sum_has_the_order_of_the_tree_and_takes_few_vectors_on_any_number_of_threads(count, threads):
+    for delays in (False, True):
+        found, expected, made = summed(count, threads, delays=delays)
+        np.testing.assert_array_equal(found, expected)
+        assert made <= min(threads, count) + max((count - 1).bit_length() - 1, 0)  # one a level, but for one
 
 
 def test_a_second_sum_takes_no_new_vectors():

@@ -9,21 +9,15 @@ import numpy as np
 import pytest
 from support.engine_cases import Case, assert_same, everything, moved, plans, vectors
 from support.fake_device import FakeBackend
+from support.kernel_promises import tape
 
 import hfrnn
-from hfrnn.analysis.evaluation import evaluate
 from hfrnn.arrays.backend import Backend, Buffers, get_backend
-from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.kernels.clockwork import Clockwork
 
-PERIODS = [(1, 2, 4), (4, 2, 1), (2, 4, 1), (2, 3, 1), (3, 2), (2, 2, 1), (1, 2, 1), (4, 1, 2, 4), (2, 6), (1,), (5,)]
+PERIODS = [(1, 2, 4), (2, 4, 1), (3, 2), (4, 1, 2, 4), (1,), (5,)]
 every_list = pytest.mark.parametrize("periods", PERIODS, ids=str)
 WIDTH, B = 2, 3
-
-
-def tape(dtype: str = "float64") -> hfrnn.Tape:
-    backend = get_backend("numpy")
-    return hfrnn.Tape("", Buffers(backend, dtype), Buffers(backend, dtype))
 
 
 def arrays(kernel: Clockwork, K: int, seed: int = 0) -> tuple[dict[str, Any], Any, Any]:
@@ -50,7 +44,7 @@ def problem(periods: tuple[int, ...], **changes: Any) -> tuple[Case, hfrnn.Netwo
 
 
 @every_list
-@pytest.mark.parametrize("start", [0, 1, 6])
+@pytest.mark.parametrize("start", [0, 1])
 def test_a_run_is_that_of_the_definition(periods: tuple[int, ...], start: int) -> None:
     kernel = Clockwork(WIDTH * len(periods), periods)
     p, U, h = arrays(kernel, 9)
@@ -64,14 +58,15 @@ def test_a_run_is_that_of_the_definition(periods: tuple[int, ...], start: int) -
 
 
 @every_list
-@pytest.mark.parametrize(("start", "K"), [(0, 1), (1, 1), (0, 7), (3, 7), (5, 2)])
+@pytest.mark.parametrize(("start", "K"), [(1, 1), (0, 7), (5, 2)])
 def test_tangents_and_adjoints_are_those_of_the_run(periods: tuple[int, ...], start: int, K: int) -> None:
-    kernel, recorded = Clockwork(WIDTH * len(periods), periods), tape()
+    kernel, recorded, backend = Clockwork(WIDTH * len(periods), periods), tape(), get_backend("numpy")
     (p, U, h), (v, RU, Rh), eps = arrays(kernel, K), arrays(kernel, K, seed=1), 1e-20
     kernel.forward(p, U, {"h": h, "t": start}, recorded)
     Rhs, Rafter = kernel.rforward(p, v, recorded, RU, {"h": Rh})
     moved_p = {"W_h": p["W_h"] + 1j * eps * v["W_h"]}
-    hs, _ = kernel.forward(moved_p, U + 1j * eps * RU, {"h": h + 1j * eps * Rh, "t": start}, tape("complex128"))
+    complex_tape = hfrnn.Tape("", Buffers(backend, "complex128"), Buffers(backend, "complex128"))
+    hs, _ = kernel.forward(moved_p, U + 1j * eps * RU, {"h": h + 1j * eps * Rh, "t": start}, complex_tape)
     np.testing.assert_allclose(Rhs, hs.imag / eps, rtol=1e-11, atol=1e-13)
     assert Rafter.keys() == {"h"}
     _, dhs, dstate = arrays(kernel, K, seed=2)
@@ -82,7 +77,7 @@ def test_tangents_and_adjoints_are_those_of_the_run(periods: tuple[int, ...], st
     assert left == pytest.approx(right, rel=1e-11)
 
 
-@every_list
+@pytest.mark.parametrize("periods", [(2, 4, 1), (3, 2)], ids=str)
 def test_every_plan_and_device_computes_the_same(periods: tuple[int, ...]) -> None:
     """Segments run again begin at their own time; the state is carried at time 3."""
     case, net, batch, *numbers = problem(periods, hidden=(WIDTH * len(periods), len(periods)))
@@ -90,33 +85,24 @@ def test_every_plan_and_device_computes_the_same(periods: tuple[int, ...]) -> No
     assert expected["state 0 t"] == expected["state 1 t"] == 3 + batch.T
     for name, plan in plans(batch.T, batch.B).items():
         assert_same(everything(net, batch, *numbers, plan=plan), expected, rtol=1e-12)
-        if name in ("all-3", "nothing-1"):
+        if name == "nothing-1":
             fake = FakeBackend()
             on_device = everything(case.net(backend=fake), moved(batch, fake), *numbers, plan=plan)
             assert_same(on_device, expected, rtol=1e-12)
 
 
 def test_of_period_one_alone_it_is_the_plain_network() -> None:
-    _, net, batch, *numbers = problem((1, 1))
+    _, net, batch, theta, v, _ = problem((1, 1))
     plain = hfrnn.Network("rnn", 5, 2 * WIDTH, 4, dtype="float64")
-    state = [{"h": batch.initial_state[0]["h"]}]
-    expected = everything(plain, hfrnn.Batch(batch.inputs, batch.targets, initial_state=state), *numbers)
-    actual = {name: value for name, value in everything(net, batch, *numbers).items() if name != "state 0 t"}
-    shared = {name: value for name, value in expected.items() if name in actual}
-    assert_same(actual, shared, rtol=1e-12)
+    same = hfrnn.Batch(batch.inputs, batch.targets, initial_state=[{"h": batch.initial_state[0]["h"]}])
+    for mine, theirs in (
+        (net.loss_and_gradient(theta, batch)[1], plain.loss_and_gradient(theta, same)[1]),
+        (net.gauss_newton(theta, batch, 0.7) @ v, plain.gauss_newton(theta, same, 0.7) @ v),
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-11, atol=1e-14)
 
 
 # ---------------------------------------------------------------------- the clock
-
-
-@pytest.mark.parametrize("split", [1, 2, 5])
-def test_the_clock_continues_where_a_state_is_carried(split: int) -> None:
-    _, net, batch, theta, *_ = problem((1, 2, 3))
-    whole, end = net.run(theta, batch)
-    first, middle = net.run(theta, hfrnn.Batch(batch.inputs[:split], initial_state=batch.initial_state))
-    second, final = net.run(theta, hfrnn.Batch(batch.inputs[split:], initial_state=middle))
-    assert (middle[0]["t"], final[0]["t"], end[0]["t"]) == (3 + split, 3 + batch.T, 3 + batch.T)
-    np.testing.assert_array_equal(np.concatenate([first, second]), whole)
 
 
 def test_only_the_time_modulo_the_periods_matters() -> None:
@@ -128,24 +114,6 @@ def test_only_the_time_modulo_the_periods_matters() -> None:
 
     np.testing.assert_array_equal(logits(1), logits(1 + 6 * 10**12))
     assert all((logits(0) != logits(t)).any() for t in range(1, 6))
-
-
-def test_of_mixed_lengths_the_time_is_the_longest_sequences() -> None:
-    _, net, batch, theta, *_ = problem((1, 2))
-    lengths = np.array([2, 5, 1, 4, 3])
-    state = net.run(theta, hfrnn.Batch(batch.inputs, lengths=lengths, initial_state=batch.initial_state))[1]
-    assert state[0]["t"] == 3 + 5
-    alone = hfrnn.Batch(batch.inputs[:5], initial_state=batch.initial_state).columns(1, 2)
-    np.testing.assert_allclose(state[0]["h"][1:2], net.run(theta, alone)[1][0]["h"], rtol=1e-12)
-
-
-def test_a_text_is_scored_the_same_in_chunks_of_any_size() -> None:
-    text = "der uhrmacher dreht an der uhr"
-    vocabulary = Vocabulary.build(text, "char")
-    net = hfrnn.Network("clockwork", vocabulary.size, (6, 4), vocabulary.size, dtype="float64")
-    theta = net.init(3, scale=0.7)
-    nats = [evaluate(net, theta, vocabulary, text, chunk=chunk).nats for chunk in (1000, 1, 3, 7)]
-    np.testing.assert_allclose(nats[1:], nats[0], rtol=1e-12)
 
 
 def test_a_time_that_is_not_a_whole_number_is_refused() -> None:
@@ -186,7 +154,7 @@ def test_a_module_that_rests_passes_values_tangents_and_adjoints_straight_throug
 
 
 @every_list
-@pytest.mark.parametrize("start", [0, 3])
+@pytest.mark.parametrize("start", [3])
 def test_there_is_no_product_for_modules_that_rest(periods: tuple[int, ...], start: int) -> None:
     """The routines multiply as often as the active modules hear something, and no more."""
     K, count = 7, 0
@@ -241,15 +209,12 @@ def test_weights_from_faster_to_slower_modules_are_never_read(periods: tuple[int
         assert (block[~forbidden] != 0).all()
 
 
-def test_weights_that_are_never_read_count_and_begin_at_zero() -> None:
-    net = hfrnn.Network("clockwork", 7, 8, 7, periods=(2, 1, 4, 2))
-    assert net.n_parameters == hfrnn.Network("rnn", 7, 8, 7).n_parameters == 7 * 8 + 8 + 8 * 8 + 8 * 7
-    W_h = net.views(net.init(0))["layer0.W_h"]
-    np.testing.assert_array_equal(W_h != 0, heard((2, 1, 4, 2)))
-    assert 0.07 < W_h[heard((2, 1, 4, 2))].std() < 0.13
-
-
 # ---------------------------------------------------------------------- periods and metrics
+
+
+def test_weights_that_are_never_read_begin_at_zero() -> None:
+    net = hfrnn.Network("clockwork", 7, 8, 7, periods=(2, 1, 4, 2))
+    np.testing.assert_array_equal(net.views(net.init(0))["layer0.W_h"] != 0, heard((2, 1, 4, 2)))
 
 
 def test_by_default_periods_double_over_as_many_modules_as_divide_the_units() -> None:
@@ -259,31 +224,20 @@ def test_by_default_periods_double_over_as_many_modules_as_divide_the_units() ->
     }
 
 
-REFUSED: dict[str, tuple[Any, str]] = {
-    "a number": (2, "periods is 2: give a list of whole numbers, one per module, as in [1, 2, 4]"),
-    "text": ("12", "periods is '12': give a list of whole numbers"),
-    "none": ((), "periods is empty: give a whole number, 1 or more, for each module"),
-    "zero": ((1, 0), "periods holds 0: give a whole number, 1 or more, for each module"),
-    "a fraction": ([1, 2.0], "periods holds 2.0: give a whole number, 1 or more"),
-    "a truth": ([True, 2], "periods holds True: give a whole number, 1 or more"),
-    "three": (
-        (1, 2, 4),
-        "3 periods were given, and 4 units do not divide into 3 modules of equal width: give a hidden size that is a "
-        "multiple of 3, or another number of periods",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", REFUSED)
-def test_periods_that_cannot_be_are_refused_in_one_sentence(what: str) -> None:
-    periods, message = REFUSED[what]
+@pytest.mark.parametrize(
+    ("periods", "message"),
+    [
+        (2, "periods is 2: give a list of whole numbers, one per module, as in [1, 2, 4]"),
+        ((), "periods is empty: give a whole number, 1 or more, for each module"),
+        ((1, 0), "periods holds 0: give a whole number, 1 or more, for each module"),
+        (
+            (1, 2, 4),
+            "3 periods were given, and 4 units do not divide into 3 modules of equal width: give a hidden size that "
+            "is a multiple of 3, or another number of periods",
+        ),
+    ],
+)
+def test_periods_that_cannot_be_are_refused_in_one_sentence(periods: Any, message: str) -> None:
     with pytest.raises(hfrnn.InputError) as caught:
         hfrnn.Network("clockwork", 5, 4, 5, periods=periods)
     assert message in str(caught.value)
-
-
-def test_units_that_rest_leave_no_pre_activation_to_damp() -> None:
-    _, net, batch, theta, *_ = problem((1, 2))
-    assert net.metrics == ("hidden",)
-    with pytest.raises(hfrnn.InputError, match="architecture 'clockwork' has no metric 'preactivation': use hidden"):
-        net.gauss_newton(theta, batch, structural=1.0, metric="preactivation")

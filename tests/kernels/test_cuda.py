@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +19,23 @@ from hypothesis import strategies as st
 from support.cuda_on_cpu import SANITIZE, FusedFakeBackend
 from support.engine_cases import MU, Case, assert_same, cases, everything, moved, plans, random_batch, vectors
 from support.fake_device import counts
-from support.slow import one_in
+from support.pairwise import each_once, label, tried
 
 import hfrnn
 from hfrnn.arrays.backend import Backend, Buffers, get_backend
-from hfrnn.kernels import registry
 from hfrnn.kernels.base import Kernel, Tape
 from hfrnn.kernels.cuda.launch import SegmentKernels, source
 from hfrnn.kernels.registry import kernel_class, make_kernel
 
+pytestmark = pytest.mark.nightly
 fake, small_memory = FusedFakeBackend(), FusedFakeBackend(shared_memory=0)  # the second runs no whole segment
 ARCHITECTURES = tuple(arch for arch in hfrnn.architectures() if kernel_class(arch, "cupy") is not kernel_class(arch))
-PLANS = ("all", "all-3", "states-2", "nothing-3")
+FUSED = [case for case in cases() if case.arch in ARCHITECTURES]
 WHOLE_SEGMENTS = ("rnn", "leaky", "rate", "lstm", "lstm-krause", "mlstm", "mlstm-standard")
 """The architectures that run a segment in one launch where the network is small."""
 
 
-@pytest.mark.parametrize(
-    ("case", "plan"), one_in(41, product(cases(), PLANS)), ids=lambda value: getattr(value, "id", value)
-)
+@pytest.mark.parametrize(("case", "plan"), tried(["all", "all-3", "states-2", "nothing-3"], of=FUSED), ids=label)
 def test_everything_agrees_with_the_reference_in_float64(case: Case, plan: str) -> None:
     batch = case.data()
     theta, v, u = vectors(case.net(), batch)
@@ -49,7 +46,7 @@ def test_everything_agrees_with_the_reference_in_float64(case: Case, plan: str) 
         assert_same(actual, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("case", one_in(17, cases()), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", each_once(of=FUSED), ids=label)
 def test_everything_agrees_with_the_reference_in_float32(case: Case) -> None:
     batch = case.data()
     theta, v, u = (x.astype("float32") for x in vectors(case.net(), batch))
@@ -59,7 +56,7 @@ def test_everything_agrees_with_the_reference_in_float32(case: Case) -> None:
         assert_same(actual, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("case", cases("stack"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [case for case in FUSED if case.situation == "stack"], ids=label)
 def test_gradients_of_single_sequences_agree_with_the_reference(case: Case) -> None:
     batch = case.data()
     theta = vectors(case.net(), batch)[0]
@@ -109,16 +106,9 @@ def test_every_block_of_every_routine_agrees_at_odd_sizes(arch: str, K: int, B: 
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_the_registry_picks_the_fused_class_for_the_gpu(arch: str) -> None:
-    fused, reference = kernel_class(arch, "cupy"), kernel_class(arch)
-    assert issubclass(fused, reference)
-    assert fused.__module__.startswith("hfrnn.kernels.cuda.")
-    assert type(hfrnn.Network(arch, n_in=4, hidden=4, n_out=4, backend=fake).layers[0].kernel) is fused
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_real_arrays_never_run_the_reference_routines(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     net = hfrnn.Network(arch, n_in=4, hidden=4, n_out=4, backend=fake)
+    assert type(net.layers[0].kernel) is kernel_class(arch, "cupy") is not kernel_class(arch)
 
     def fail(*arguments: Any, **more: Any) -> None:
         raise AssertionError("the reference ran")
@@ -130,12 +120,6 @@ def test_real_arrays_never_run_the_reference_routines(arch: str, monkeypatch: py
     assert np.isfinite(fake.to_host(product)).all()
     with pytest.raises(AssertionError, match="the reference ran"):
         net.hessian(net.init(), batch) @ net.init(seed=1)
-
-
-def test_a_kernel_of_a_user_runs_its_reference_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
-    hfrnn.register_kernel("on-any-device", kernel_class("rnn"))
-    assert kernel_class("on-any-device", "cupy") is kernel_class("rnn")
 
 
 PRODUCTS = dict.fromkeys(ARCHITECTURES, 1) | dict.fromkeys(("mrnn", "mlstm", "mlstm-standard", "gru", "hornn-gated"), 2)
@@ -221,7 +205,6 @@ for arch in ARCHITECTURES:
 """
 
 
-@pytest.mark.slow
 def test_no_kernel_reads_or_writes_outside_its_arrays() -> None:
     compiler = shutil.which("g++")
     if compiler is None:

@@ -36,6 +36,7 @@ def variants() -> list[tuple[str, str, int]]:
     ]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "dtype", "sequences"), variants())
 def test_every_source_compiles_for_every_generation_without_spills(name: str, dtype: str, sequences: int) -> None:
     nvrtc, text = compiler(), source(name, dtype, sequences)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from support import gru_cases
 from support.gru_cases import B, H, V, batch, sigma
 
@@ -31,15 +30,6 @@ def test_a_run_is_that_of_the_definition() -> None:
     np.testing.assert_allclose(state[0]["h"], h, rtol=1e-12)
 
 
-def test_an_update_gate_at_one_keeps_the_state() -> None:
-    net, theta, p = network()
-    p["layer0.b"][H : 2 * H] = 200.0
-    data = batch()
-    np.testing.assert_allclose(net.run(theta, data)[1][0]["h"], data.initial_state[0]["h"], rtol=1e-14)
-    gradient = net.views(net.loss_and_gradient(theta, data)[1])
-    assert all((gradient[f"layer0.{name}"] == 0).all() for name in ("W_x", "W_h", "W_hg", "b"))
-
-
 def test_a_reset_gate_at_zero_hides_the_state_from_the_candidate() -> None:
     net, theta, p = network()
     p["layer0.b"][: 2 * H] = -200.0  # and the update gate takes the candidate alone
@@ -59,14 +49,7 @@ def test_sizes_and_biases_are_those_of_the_definition() -> None:
         "output.W_y0": (H, V), "output.b_y": (V,),
     }  # fmt: skip
     assert net.n_parameters == 3 * H * (V + 1 + H) + (H + 1) * V
-    plain = network(bias=False, output_bias=False)[0]
-    assert plain.n_parameters == 3 * H * (V + H) + H * V
+    assert network(bias=False, output_bias=False)[0].n_parameters == 3 * H * (V + H) + H * V
+    assert net.metrics == ("hidden",)
     stacked = network(hidden=(H, 2))[2]
     assert stacked["layer1.W_below"].shape == (H, 3 * 2)  # every slot hears the layer below
-
-
-def test_its_gates_leave_no_pre_activation_to_damp() -> None:
-    net, theta, _ = network()
-    assert net.metrics == ("hidden",)
-    with pytest.raises(hfrnn.InputError, match="architecture 'gru' has no metric 'matching': use hidden"):
-        net.gauss_newton(theta, batch(), structural=1.0, metric="matching")

@@ -68,28 +68,6 @@ def test_outputs_and_gradients_are_those_of_pytorch(layers: int) -> None:
         np.testing.assert_allclose(gradient[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
-def test_an_update_gate_at_one_keeps_the_state() -> None:
-    net, theta, p = network()
-    p["layer0.b"][H : 2 * H] = 200.0
-    data = batch()
-    np.testing.assert_allclose(net.run(theta, data)[1][0]["h"], data.initial_state[0]["h"], rtol=1e-14)
-    gradient = net.views(net.loss_and_gradient(theta, data)[1])
-    assert all((gradient[f"layer0.{name}"] == 0).all() for name in ("W_x", "W_h", "b_hn", "b"))
-
-
-def test_a_reset_gate_at_zero_hides_the_state_and_the_bias_from_the_candidate() -> None:
-    net, theta, p = network()
-    p["layer0.b"][: 2 * H] = -200.0  # and the update gate takes the candidate alone
-    data = batch()
-    logits, end = net.run(theta, data)
-    from_zero, end_from_zero = net.run(theta, batch(net.zero_state(B)))
-    np.testing.assert_array_equal(logits, from_zero)
-    np.testing.assert_array_equal(end[0]["h"], end_from_zero[0]["h"])
-    gradient = net.views(net.loss_and_gradient(theta, data)[1])
-    assert (gradient["layer0.b_hn"] == 0).all()
-    assert (gradient["layer0.W_h"] == 0).all()
-
-
 def test_with_an_open_reset_gate_it_is_the_other_gru() -> None:
     """r = 1 to rounding, so r*(h @ W) = (r*h) @ W; the bias b_hn is then one of U."""
     net, theta, p = network()
@@ -102,24 +80,6 @@ def test_with_an_open_reset_gate_it_is_the_other_gru() -> None:
     q["layer0.b"][2 * H :] += p["layer0.b_hn"]
     q["layer0.W_h"][...], q["layer0.W_hg"][...] = p["layer0.W_h"][:, : 2 * H], p["layer0.W_h"][:, 2 * H :]
     np.testing.assert_allclose(net.run(theta, batch())[0], other.run(there, batch())[0], rtol=1e-12)
-
-
-def test_without_a_candidate_bias_it_is_the_network_whose_bias_is_zero() -> None:
-    net, theta, p = network(candidate_bias=False)
-    full, there, q = network()
-    for name, view in q.items():
-        view[...] = p.get(name, 0.0)
-    for data in (batch(), batch(net.zero_state(B))):
-        np.testing.assert_array_equal(net.run(theta, data)[0], full.run(there, data)[0])
-    v = np.random.default_rng(3).standard_normal(net.n_parameters)
-    w = np.zeros(full.n_parameters)
-    for name, view in full.views(w).items():
-        view[...] = net.views(v).get(name, 0.0)
-    mine = net.views(net.gauss_newton(theta, batch()) @ v)
-    theirs = full.views(full.gauss_newton(there, batch()) @ w)
-    assert mine.keys() == theirs.keys() - {"layer0.b_hn"}
-    for name, value in mine.items():
-        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
 
 
 def test_sizes_and_biases_are_those_of_the_definition() -> None:

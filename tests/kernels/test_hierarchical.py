@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from support.engine_cases import random_batch, vectors
 
 import hfrnn
@@ -43,24 +42,3 @@ def test_without_the_connections_from_faster_to_slower_levels_it_is_clockwork() 
     assert (np.abs(gradient[~read]) > 1e-6).all()
     G, H = net.gauss_newton(theta, batch, structural=0.3), same.gauss_newton(theta, batch, structural=0.3)
     np.testing.assert_allclose((G @ v)[read], (H @ v)[read], rtol=1e-11, atol=1e-14)
-
-
-def test_with_all_periods_1_it_is_rnn() -> None:
-    net, same = network("hierarchical", periods=(1, 1, 1)), network("rnn")
-    batch = random_batch(net, np.random.default_rng(2), T=7, B=3, ragged=True)
-    theta, v, _ = vectors(net, batch)
-    for found, expected in zip(net.loss_and_gradient(theta, batch), same.loss_and_gradient(theta, batch), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
-    G, H = net.gauss_newton(theta, batch, structural=0.3), same.gauss_newton(theta, batch, structural=0.3)
-    np.testing.assert_allclose(G @ v, H @ v, rtol=1e-11, atol=1e-14)
-
-
-def test_a_level_that_rests_keeps_its_value_and_its_gradient() -> None:
-    """The connection over time of a resting level is linear with weight 1: no step in between shrinks the gradient."""
-    net = network("hierarchical", periods=(1, 8), hidden=2)
-    theta = net.init(0, scale=0.5)
-    batch = random_batch(net, np.random.default_rng(3), T=8, B=1)
-    _, states = net.run(theta, batch, states=True)[1:]  # type: ignore[misc]
-    assert np.unique(states[0]["h"][:, 0, 1]).size == 1
-    with pytest.raises(hfrnn.InputError, match="architecture 'hierarchical' has no metric 'preactivation': use hidden"):
-        net.gauss_newton(theta, batch, structural=1.0, metric="preactivation")

@@ -5,28 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
+from support import gru_cases
+from support.gru_cases import B, H, V, sigma
 
 import hfrnn
 
-H, V, T, B = 3, 5, 6, 4
-
 
 def network(**changes: Any) -> tuple[hfrnn.Network, Any, dict[str, Any]]:
-    net = hfrnn.Network("lstm-1997", **{"n_in": V, "hidden": H, "n_out": V, "dtype": "float64", **changes})
-    theta = 0.8 * np.random.default_rng(0).standard_normal(net.n_parameters)
-    return net, theta, net.views(theta)
+    return gru_cases.network("lstm-1997", **changes)
 
 
 def batch() -> hfrnn.Batch:
-    rng = np.random.default_rng(1)
-    inputs, targets = rng.integers(V, size=(T, B)), rng.integers(V, size=(T, B))
-    h, c = rng.uniform(-1, 1, (2, B, H))
-    return hfrnn.Batch(inputs, targets, initial_state=[{"h": h, "c": c}])
-
-
-def sigma(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))
+    h, c = np.random.default_rng(2).uniform(-1, 1, (2, B, H))
+    return gru_cases.batch([{"h": h, "c": c}])
 
 
 def test_a_run_is_that_of_the_definition() -> None:
@@ -74,17 +65,6 @@ def test_it_is_an_lstm_whose_forget_gate_is_open() -> None:
             np.testing.assert_allclose(value, expected[name], rtol=1e-10, atol=1e-14, err_msg=name)
 
 
-def test_an_input_gate_at_zero_keeps_the_cell() -> None:
-    net, theta, p = network()
-    p["layer0.b"][:H] = -200.0
-    data = batch()
-    np.testing.assert_allclose(net.run(theta, data)[1][0]["c"], data.initial_state[0]["c"], rtol=1e-14)
-    gradient = net.views(net.loss_and_gradient(theta, data)[1])["layer0.W_h"]
-    assert (gradient[:, :H] == 0).all()
-    assert (gradient[:, 2 * H :] == 0).all()
-    assert (gradient[:, H : 2 * H] != 0).all()  # the output gate still learns
-
-
 def test_sizes_and_biases_are_those_of_the_definition() -> None:
     net, _, p = network()
     shapes = {name: view.shape for name, view in p.items()}
@@ -94,11 +74,5 @@ def test_sizes_and_biases_are_those_of_the_definition() -> None:
     }  # fmt: skip
     assert net.n_parameters == 3 * H * (V + 1 + H) + (H + 1) * V
     assert network(bias=False, output_bias=False)[0].n_parameters == 3 * H * (V + H) + H * V
-    assert network(hidden=(H, 2))[2]["layer1.W_below"].shape == (H, 3 * 2)  # every slot hears the layer below
-
-
-def test_its_gates_leave_no_pre_activation_to_damp() -> None:
-    net, theta, _ = network()
     assert net.metrics == ("hidden",)
-    with pytest.raises(hfrnn.InputError, match="architecture 'lstm-1997' has no metric 'matching': use hidden"):
-        net.gauss_newton(theta, batch(), structural=1.0, metric="matching")
+    assert network(hidden=(H, 2))[2]["layer1.W_below"].shape == (H, 3 * 2)  # every slot hears the layer below

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.engine_cases import random_batch, vectors
 from support.learned_shares import PHI, check_learned_at_its_logit, sigma
-from support.tiny_runs import tiny_train
 
 import hfrnn
 
@@ -19,8 +16,7 @@ def network(**changes: Any) -> hfrnn.Network:
     return hfrnn.Network("rate", **{"n_in": 4, "hidden": 3, "n_out": 4, "dtype": "float64", **changes})
 
 
-@pytest.mark.parametrize("learn_leak", [False, True])
-@pytest.mark.parametrize("activation", PHI)
+@pytest.mark.parametrize(("activation", "learn_leak"), list(zip(PHI, [False, True] * 2, strict=True)))
 def test_a_run_is_that_of_the_definition(activation: str, learn_leak: bool) -> None:
     net = network(activation=activation, leak=0.3, learn_leak=learn_leak)
     batch = random_batch(net, np.random.default_rng(0), carried=True)
@@ -35,14 +31,6 @@ def test_a_run_is_that_of_the_definition(activation: str, learn_leak: bool) -> N
     logits, state = net.run(theta, batch)
     np.testing.assert_allclose(logits, expected, rtol=1e-12)
     np.testing.assert_allclose(state[0]["x"], x, rtol=1e-13)
-
-
-def test_without_input_and_weights_the_state_decays_by_the_leak() -> None:
-    net = network(leak=0.05)
-    theta = np.zeros(net.n_parameters)
-    x = np.random.default_rng(0).standard_normal((2, 3))
-    _, state = net.run(theta, hfrnn.Batch(np.zeros((60, 2), int), initial_state=[{"x": x}]))
-    np.testing.assert_allclose(state[0]["x"], 0.95**60 * x, rtol=1e-13)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
@@ -65,33 +53,20 @@ def test_with_a_leak_of_1_it_is_the_plain_network(activation: str) -> None:
         np.testing.assert_allclose(f(net), f(rnn), rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("leak", [0.2, 0.9])
-def test_a_learned_leak_at_its_logit_is_a_fixed_leak(leak: float) -> None:
+def test_a_learned_leak_at_its_logit_is_a_fixed_leak() -> None:
+    leak = 0.9
     fixed, learned = network(leak=leak, hidden=(3, 2)), network(leak=leak, hidden=(3, 2), learn_leak=True)
     assert learned.n_parameters == fixed.n_parameters + 5
     check_learned_at_its_logit(fixed, learned, leak)
 
 
-def test_the_output_is_the_rate_and_the_state_is_not() -> None:
-    net = network(activation="relu", output_bias=False)
-    theta = np.zeros(net.n_parameters)
-    net.views(theta)["output.W_y0"][...] = np.eye(3, 4)
-    x = np.array([[-1.0, 2.0, -3.0]])
-    logits, state = net.run(theta, hfrnn.Batch(np.zeros((1, 1), int), initial_state=[{"x": x}]))
-    np.testing.assert_allclose(state[0]["x"], 0.8 * x, rtol=1e-15)
-    np.testing.assert_allclose(logits[0], [[0, 1.6, 0, 0]], rtol=1e-15)
-
-
-def test_sizes_and_metrics_are_those_of_the_definition() -> None:
-    assert network().n_parameters == 3 * (4 + 1 + 3) + 3 * 4
-    assert network(bias=False).n_parameters == 3 * (4 + 3) + 3 * 4
-    shapes = {name: view.shape for name, view in network(hidden=(3, 2)).views(network(hidden=(3, 2)).init()).items()}
-    assert shapes["layer1.W_below"] == (3, 2)
-    assert shapes["output.W_y1"] == (2, 4)
+def test_its_metrics_are_those_that_its_activation_has() -> None:
     assert network(activation="softplus").metrics == ("hidden", "matching", "preactivation")
     assert network(activation="relu").metrics == ("hidden", "preactivation")
+    assert hfrnn.Network("leaky", 4, 3, 4).metrics == ("hidden",)  # h is no function of the pre-activation alone
 
 
+@pytest.mark.parametrize("arch", ["leaky", "rate"])
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -100,13 +75,6 @@ def test_sizes_and_metrics_are_those_of_the_definition() -> None:
         ({"activation": "cube"}, "activation is 'cube': use one of tanh, logistic, relu, softplus"),
     ],
 )
-def test_a_wrong_option_is_refused(wrong: dict[str, Any], message: str) -> None:
+def test_a_wrong_option_is_refused(arch: str, wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(hfrnn.InputError, match=message):
-        network(**wrong)
-
-
-def test_a_run_trains_and_keeps_its_options(tmp_path: Path) -> None:
-    tiny_train(tmp_path, arch="rate", hidden=3, activation="relu", leak=0.4, learn_leak=True)
-    net, theta, _ = hfrnn.load(tmp_path / "run")
-    assert net.config["activation"] == "relu"
-    assert (np.abs(net.views(theta)["layer0.q"] - math.log(0.4 / 0.6)) > 0).all()  # it has learned
+        hfrnn.Network(arch, 4, 3, 4, **wrong)

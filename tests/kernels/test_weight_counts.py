@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import hfrnn
@@ -36,12 +35,3 @@ def test_character_models_have_the_weights_of_the_table(arch: str, hidden: Any, 
 def test_word_models_without_biases_have_the_weights_of_the_table(arch: str, weights: int) -> None:
     net = network(arch=arch, n_in=10_000, hidden=400, n_out=10_000, embedding=400, bias=False, output_bias=False)
     assert net.n_parameters == weights
-
-
-@pytest.mark.parametrize(("arch", "hidden", "V"), [row[:3] for row in CHARACTERS[:5]])
-def test_views_hold_exactly_the_counted_weights(arch: str, hidden: Any, V: int) -> None:
-    net = network(arch=arch, n_in=V, hidden=hidden, n_out=V)
-    flat = np.zeros(net.n_parameters)
-    for view in net.views(flat).values():
-        view += 1
-    assert (flat == 1).all()

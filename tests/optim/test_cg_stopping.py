@@ -21,6 +21,7 @@ def test_stops_at_max_iterations():
 
 @pytest.mark.parametrize("growth", [0.0, 0.2])
 def test_progress_stops_at_the_first_iteration_that_satisfies_the_rule(growth, monkeypatch):
+    assert cg.WINDOW_GROWTH == 0.1
     monkeypatch.setattr(cg, "WINDOW_GROWTH", growth)
     a, b = spd(300, condition=3e3)
     full = conjugate_gradient(operator(a), b, epsilon=0.0, max_iterations=300).q_history
@@ -39,16 +40,6 @@ def test_the_progress_rule_is_first_asked_when_the_window_reaches_back_to_the_st
     """From q_0 = 0 the whole of q is progress, 1 < epsilon*k = 1.2, so the run ends at i = k."""
     a, b = spd(50)
     assert conjugate_gradient(operator(a), b, window=3, epsilon=0.4).iterations == 3
-
-
-def test_the_windows_growth_delays_the_progress_rule(monkeypatch):
-    a, b = spd(300, condition=1e5)
-
-    def iterations(growth):
-        monkeypatch.setattr(cg, "WINDOW_GROWTH", growth)
-        return conjugate_gradient(operator(a), b, window=2, epsilon=0.01, max_iterations=300).iterations
-
-    assert iterations(0.0) != iterations(0.5)
 
 
 def test_progress_is_not_asked_while_q_is_above_zero(monkeypatch):
@@ -78,25 +69,6 @@ def test_curvature_of_zero_along_the_first_direction_gives_the_start():
     assert (result.stop, result.iterations, result.q) == (CGStop.CURVATURE, 0, 0.0)
     assert not result.x.any()
     assert result.iterates[0][0] == 0
-
-
-def test_a_consistent_singular_system_is_solved():
-    rng = np.random.default_rng(4)
-    factor = rng.standard_normal((12, 20))
-    a = factor.T @ factor
-    b = a @ rng.standard_normal(20)
-    result = conjugate_gradient(operator(a), b, residual_tolerance=1e-11, epsilon=0.0)
-    assert result.stop is CGStop.RESIDUAL
-    assert np.allclose(a @ result.x, b, atol=1e-9)
-    assert np.allclose(result.x, np.linalg.pinv(a) @ b)
-
-
-def test_residual_stop_honours_its_tolerance():
-    a, b = spd(50)
-    result = conjugate_gradient(operator(a), b, residual_tolerance=1e-3, epsilon=0.0)
-    assert result.stop is CGStop.RESIDUAL
-    assert result.residual_norm <= 1e-3 * np.linalg.norm(b)
-    assert np.linalg.norm(b - a @ result.x) == pytest.approx(result.residual_norm, rel=1e-9)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -141,12 +113,6 @@ def test_on_iterate_ends_the_run_for_its_own_reason(reason):
     assert result.iterates[-1][0] == 6
 
 
-def test_the_logs_words_for_stopping():
-    assert {stop.value for stop in CGStop} == {
-        "progress", "max_iterations", "mu_growth", "no_gain", "noise", "curvature", "residual", "non_finite",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_singular_system_without_solution_ends_where_curvature_is_zero_to_rounding(dtype):
     a, b = np.diag([2.0, 1.0, 0.0]), np.ones(3)
@@ -154,7 +120,3 @@ def test_a_singular_system_without_solution_ends_where_curvature_is_zero_to_roun
     assert (result.stop, result.iterations) == (CGStop.CURVATURE, 2)
     assert np.linalg.norm(result.x) < 10.0
     assert result.q < 0.0
-
-
-def test_the_window_grows_by_a_tenth_of_the_iterations():
-    assert cg.WINDOW_GROWTH == 0.1

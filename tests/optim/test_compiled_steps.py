@@ -1,10 +1,7 @@
 """SGD, Adam and the average with compiled passes: the bits of their references, clipping, and what they refuse."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,12 +18,12 @@ PASSES = vector_passes("numba")
 Maker = Callable[[bool, int], FirstOrder]
 
 
-def sgd(momentum: float = 0.9, nesterov: bool = False, decay: float = 0.0) -> Maker:
+def sgd(momentum=0.9, nesterov=False, decay=0.0):
     options = SGDOptions(momentum, nesterov, decay)
     return lambda fused, threads=1: OnePassSGD(PASSES, options, threads) if fused else SGD(options, threads)
 
 
-def adam(**options: float) -> Maker:
+def adam(**options):
     given = AdamOptions(**options)
     return lambda fused, threads=1: OnePassAdam(PASSES, given, threads) if fused else Adam(given, threads)
 
@@ -38,11 +35,11 @@ MAKERS = {
 each_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
-def vector(n: int, seed: int, dtype: str = "float32") -> Any:
+def vector(n, seed, dtype="float32"):
     return np.random.default_rng(seed).standard_normal(n).astype(dtype)
 
 
-def run(optimizer: FirstOrder, n: int, dtype: str = "float32", bound: float | None = None, steps: int = 4) -> Any:
+def run(optimizer, n, dtype="float32", bound=None, steps=4):
     """The parameters after some steps, of other gradients and learning rates."""
     theta = vector(n, 0, dtype)
     for k in range(steps):
@@ -55,7 +52,7 @@ def run(optimizer: FirstOrder, n: int, dtype: str = "float32", bound: float | No
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [1, 37, STEP_PIECE + 5])
 @each_maker
-def test_a_step_has_the_bits_of_its_reference(make: Maker, n: int, dtype: str) -> None:
+def test_a_step_has_the_bits_of_its_reference(make, n, dtype):
     expected, found = make(False, 1), make(True, 1)
     np.testing.assert_array_equal(run(found, n, dtype), run(expected, n, dtype))
     for name, kept in expected.state_dict().items():
@@ -65,7 +62,7 @@ def test_a_step_has_the_bits_of_its_reference(make: Maker, n: int, dtype: str) -
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float64", 1e-14)])
 @each_maker
-def test_a_clipped_step_agrees_with_its_reference(make: Maker, dtype: str, tolerance: float) -> None:
+def test_a_clipped_step_agrees_with_its_reference(make, dtype, tolerance):
     expected = run(make(False, 1), 5000, dtype, bound=3.0)
     assert np.linalg.norm(run(make(True, 1), 5000, dtype, bound=3.0) - expected) <= tolerance * np.linalg.norm(expected)
     if make is not MAKERS["adam"]:  # nearly the same step for every length of the gradient
@@ -73,7 +70,7 @@ def test_a_clipped_step_agrees_with_its_reference(make: Maker, dtype: str, toler
 
 
 @each_maker
-def test_no_bit_depends_on_the_threads(make: Maker) -> None:
+def test_no_bit_depends_on_the_threads(make):
     n = 3 * STEP_PIECE + 11
     expected = run(make(True, 1), n, bound=1.0, steps=2)
     for threads in (2, 3):
@@ -81,16 +78,19 @@ def test_no_bit_depends_on_the_threads(make: Maker) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_norm_is_that_of_exact_sums_and_the_gradient_keeps_its_bits(dtype: str) -> None:
+def test_the_norm_is_that_of_exact_sums_and_the_gradient_keeps_its_bits(dtype):
     g = vector(2 * STEP_PIECE + 3, 0, dtype)
     exact, before, optimizer = math.sqrt(math.fsum(float(x) ** 2 for x in g)), g.copy(), OnePassSGD(PASSES)
     for bound in (None, 1.0, 1e9):
         assert optimizer.lazy_clip(g, bound) == pytest.approx(exact, rel=1e-14)
         np.testing.assert_array_equal(g, before)
     assert optimizer.lazy_clip(np.zeros(0, dtype), 1.0) == 0.0
+    for wrong in (-1.0, math.nan):
+        with pytest.raises(InputError, match="bound"):
+            optimizer.lazy_clip(g, wrong)
 
 
-def test_a_factor_belongs_to_its_gradient_and_to_one_step() -> None:
+def test_a_factor_belongs_to_its_gradient_and_to_one_step():
     theta, g = np.zeros(2), np.array([3.0, 4.0])
     optimizer = OnePassSGD(PASSES, SGDOptions(momentum=0.0))
     optimizer.lazy_clip(g, 1.0)
@@ -105,19 +105,17 @@ def test_a_factor_belongs_to_its_gradient_and_to_one_step() -> None:
         np.testing.assert_array_equal(optimizer.step(theta, g, 1.0), -g)
 
 
-@pytest.mark.parametrize("place", ["theta", "out", "fresh"])
 @each_maker
-def test_the_new_parameters_may_replace_the_old_ones(make: Maker, place: str) -> None:
-    optimizer, theta, other = make(True, 1), vector(50, 0), np.zeros(50, "float32")
+def test_the_new_parameters_may_replace_the_old_ones(make):
+    theta = vector(50, 0)
     expected = make(False, 1).step(theta, vector(50, 1), 0.1)
-    found = optimizer.step(theta, vector(50, 1), 0.1, out={"theta": theta, "out": other, "fresh": None}[place])
-    np.testing.assert_array_equal(found, expected)
+    for out in (None, np.zeros(50, "float32"), theta):
+        np.testing.assert_array_equal(make(True, 1).step(theta, vector(50, 1), 0.1, out=out), expected)
 
 
-@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("n", [1, 30, STEP_PIECE + 2])
+@pytest.mark.parametrize(("n", "wrong"), [(1, math.nan), (30, -math.inf), (STEP_PIECE + 2, math.inf)])
 @each_maker
-def test_a_gradient_that_is_not_finite_changes_nothing(make: Maker, n: int, wrong: float) -> None:
+def test_a_gradient_that_is_not_finite_changes_nothing(make, n, wrong):
     optimizer, theta = make(True, 2), vector(n, 0)
     optimizer.step(theta, vector(n, 1), 0.1)
     before, bad = optimizer.state_dict(), vector(n, 2)
@@ -131,21 +129,19 @@ def test_a_gradient_that_is_not_finite_changes_nothing(make: Maker, n: int, wron
     optimizer.step(theta, vector(n, 3), 0.1)
 
 
-@pytest.mark.parametrize("make", [MAKERS["sgd"], MAKERS["nesterov"], MAKERS["sgd-decay"]])
-def test_a_step_that_overflows_is_refused(make: Maker) -> None:
+@pytest.mark.parametrize("name", ["sgd", "nesterov", "sgd-decay"])
+def test_a_step_that_overflows_is_refused(name):
+    make = MAKERS[name]
     with pytest.raises(NonFiniteError, match="The step is not finite"):
         make(True, 1).step(np.zeros(3, "float32"), np.array([0, 0, 3e38], "float32"), 2.0)
     with pytest.raises(NonFiniteError, match="The step is not finite"):
         make(True, 1).step(np.array([0, 3e38, 0], "float32"), np.array([0, -3e38, 0], "float32"), 0.5)
-
-
-def test_a_square_that_overflows_is_refused() -> None:
     with pytest.raises(NonFiniteError, match="The step is not finite"):
         MAKERS["adam"](True, 1).step(np.zeros(2, "float32"), np.array([1, 1e30], "float32"), 0.1)
 
 
 @each_maker
-def test_a_state_serves_both_kinds(make: Maker) -> None:
+def test_a_state_serves_both_kinds(make):
     optimizer, fused = make(False, 1), make(True, 1)
     theta = optimizer.step(vector(9, 0), vector(9, 1), 0.1)
     fused.load_state_dict(optimizer.state_dict())
@@ -156,8 +152,8 @@ def test_a_state_serves_both_kinds(make: Maker) -> None:
 @pytest.mark.parametrize(
     "dtypes", [("float32", "float64"), ("longdouble", "longdouble"), ("float16", "float16")], ids=str
 )
-@each_maker
-def test_other_types_run_the_reference(make: Maker, dtypes: tuple[str, str]) -> None:
+@pytest.mark.parametrize("make", [MAKERS["nesterov"], MAKERS["adam-decay"]])
+def test_other_types_run_the_reference(make, dtypes):
     theta, g = vector(5, 0, dtypes[0]), vector(5, 1, dtypes[1])
     clipped = g.copy()
     lazy_clip_norm(clipped, 0.5)
@@ -167,14 +163,8 @@ def test_other_types_run_the_reference(make: Maker, dtypes: tuple[str, str]) -> 
     np.testing.assert_allclose(fused.step(theta, g, 0.1), expected, rtol=1e-3 if "float16" in dtypes else 1e-6)
 
 
-@pytest.mark.parametrize("bound", [-1.0, math.nan, "1"])
-def test_a_wrong_bound_is_refused(bound: Any) -> None:
-    with pytest.raises(InputError, match="bound"):
-        OnePassSGD(PASSES).lazy_clip(np.ones(3), bound)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_average_has_the_bits_of_its_reference(dtype: str) -> None:
+def test_the_average_has_the_bits_of_its_reference(dtype):
     expected, found = Average(0.9), OnePassAverage(PASSES, 0.9)
     for k in range(14):
         theta = vector(301, k, dtype)
@@ -185,9 +175,3 @@ def test_the_average_has_the_bits_of_its_reference(dtype: str) -> None:
     expected.add(mixed)
     found.add(mixed)
     np.testing.assert_array_equal(found.value, expected.value)
-
-
-def test_only_the_backend_numba_has_passes() -> None:
-    assert PASSES is not None
-    assert vector_passes("numpy") is None
-    assert vector_passes("cupy") is None

@@ -1,29 +1,20 @@
 """Updates that fail, search, stop and resume, and line-search damping."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
-from support.least_squares import (
-    LeastSquares,
-    bent_beyond,
-    linear,
-    rosenbrock,
-    run,
-    same,
-    solution_of,
-    wavy,
-)
+from support.least_squares import LeastSquares, bent_beyond, linear, run, same, solution_of, wavy
 
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.cg import CGStop, diagonal_preconditioner
+from hfrnn.optim.cg import CGStop
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
+from hfrnn.optim.minimize import minimize
+from hfrnn.optim.quadratic import TrialLosses
 
-# failure
 
-
+# ---------------------------------------------------------------------- failure
 def test_a_failed_line_search_changes_nothing_but_grows_the_damping_and_clears_the_warm_start():
     objective = wavy()
     optimizer = HessianFree(Damping("structural", 0.2, 0.04), HessianFreeOptions(mu_growth=None))
@@ -62,12 +53,6 @@ def test_non_finite_losses_at_trial_steps_are_survived(kind):
     assert math.isfinite(log[-1].loss_after)
 
 
-def test_a_loss_that_is_nan_everywhere_else_fails_quietly():
-    update = HessianFree(Damping("tikhonov")).update(np.zeros(40), wavy(bend=lambda theta, f: math.nan))
-    assert not update.success
-    assert update.next_lambda_ > update.lambda_
-
-
 @pytest.mark.parametrize("where", ["loss", "gradient", "curvature"])
 def test_a_non_finite_loss_or_gradient_at_theta_is_an_error_that_changes_nothing(where):
     objective, curvature = wavy(), None
@@ -85,14 +70,6 @@ def test_a_non_finite_loss_or_gradient_at_theta_is_an_error_that_changes_nothing
     assert repr(optimizer.state_dict()) == repr(before)
 
 
-def test_a_gradient_of_zero_leaves_theta_alone():
-    theta = np.array([1.0, 1.0])
-    update = HessianFree(Damping("tikhonov")).update(theta, rosenbrock())
-    assert (update.success, update.cg_stop, update.evaluations) == (False, CGStop.RESIDUAL, 0)
-    assert np.array_equal(update.theta, theta)
-    assert not np.shares_memory(update.theta, theta)
-
-
 def test_theta_of_another_size_is_refused():
     optimizer = HessianFree()
     optimizer.update(np.zeros(40), wavy())
@@ -100,9 +77,7 @@ def test_theta_of_another_size_is_refused():
         optimizer.update(np.zeros(41), wavy(n=41))
 
 
-# the last line search
-
-
+# ---------------------------------------------------------------------- the last line search
 def overshooting():
     """One residual, atan(theta): the full Gauss-Newton step from 3 overshoots far and raises the loss."""
     return LeastSquares(np.arctan, lambda theta: np.diag(1.0 / (1.0 + theta * theta)))
@@ -123,9 +98,7 @@ def test_armijo_takes_the_first_step_that_is_good_enough_and_minimum_the_best():
         assert update.rho == -math.inf  # of the full step, before the line search
 
 
-# line-search damping
-
-
+# ---------------------------------------------------------------------- line-search damping
 def test_line_search_damping_on_a_quadratic_follows_cg_to_the_minimum():
     objective, a, y = linear()
     options = HessianFreeOptions(cg_epsilon=0.0, cg_iterations=200, residual_tolerance=1e-10)
@@ -133,14 +106,8 @@ def test_line_search_damping_on_a_quadratic_follows_cg_to_the_minimum():
     assert objective.asked == [(0.0, 0.0, "hidden")]
     assert np.allclose(update.theta, np.linalg.lstsq(a, y, rcond=None)[0], atol=1e-5)
     assert update.rho == pytest.approx(1.0, rel=1e-6)
-
-
-def test_line_search_damping_lowers_the_loss_along_each_direction_and_has_no_mu_rule():
-    optimizer = HessianFree(Damping("line-search"))
-    _, log = run(optimizer, np.zeros(40), wavy(strength=4.0), 15)
-    assert log[-1].loss_after < 0.2 * log[0].loss_before
-    assert all(1 <= each.chosen_iteration <= each.cg_iterations for each in log)
-    assert {(each.mu, each.next_mu, each.lambda_, each.next_lambda_) for each in log} == {(0.0, 0.0, 0.0, 0.0)}
+    assert 1 <= update.chosen_iteration <= update.cg_iterations
+    assert (update.mu, update.next_mu, update.lambda_, update.next_lambda_) == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_line_search_damping_reports_the_quadratic_at_x_f():
@@ -180,9 +147,7 @@ def test_more_than_five_directions_without_gain_end_the_run():
     assert (update.success, update.chosen_iteration) == (False, 0)
 
 
-# stopping and resuming
-
-
+# ---------------------------------------------------------------------- stopping and resuming
 def test_should_stop_gives_the_update_up_and_leaves_the_state_as_it_was():
     objective = wavy()
     optimizer = HessianFree(Damping("tikhonov"))
@@ -206,13 +171,6 @@ def test_should_stop_gives_the_update_up_and_leaves_the_state_as_it_was():
     assert same(optimizer.update(theta, objective), reference.update(theta, objective))
 
 
-def test_on_cg_hears_of_every_iteration():
-    heard = []
-    update = HessianFree().update(np.zeros(40), wavy(), on_cg=lambda i, q: heard.append((i, q)))
-    assert [i for i, _ in heard] == list(range(1, update.cg_iterations + 1))
-    assert update.q in [q for _, q in heard]
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", ["structural", "tikhonov", "structural+tikhonov", "line-search", "none"])
 def test_going_on_after_a_load_gives_the_same_bits(kind, dtype):
@@ -224,22 +182,13 @@ def test_going_on_after_a_load_gives_the_same_bits(kind, dtype):
     state = going_on.state_dict()
     resumed = HessianFree(Damping(kind), options)
     resumed.load_state_dict(state)
+    for vector in (state["cg_solution"], state["before"]):  # the state is a copy
+        if vector is not None:
+            vector[:] = 7.0
     for _ in range(4):
         first, second = going_on.update(theta, objective), resumed.update(theta, objective)
         assert same(first, second)
         theta = first.theta
-
-
-def test_the_state_is_flat_and_holds_only_plain_values_and_vectors():
-    optimizer = HessianFree()
-    optimizer.update(np.zeros(40), wavy())
-    state = optimizer.state_dict()
-    assert set(state) == {
-        "kind", "mu", "lambda_", "failures", "updates", "ended", "cg_solution", "before", "before_loss"
-    }  # fmt: skip
-    assert all(value is None or isinstance(value, (str, float, int, np.ndarray)) for value in state.values())
-    state["cg_solution"][:] = 0.0
-    assert solution_of(optimizer).any()
 
 
 def test_a_state_that_does_not_fit_is_refused_and_changes_nothing():
@@ -252,77 +201,41 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing():
     assert repr(optimizer.state_dict()) == before
 
 
-# options
+# ---------------------------------------------------------------------- steps that overflow
+class Strict:
+    """f = |theta|^2 / 2, which refuses what is not finite; its curvature is far too small."""
+
+    def loss(self, theta):
+        if not np.isfinite(theta).all():
+            raise InputError("theta holds NaN or infinity")
+        return 0.5 * float(theta.astype(float) @ theta)
+
+    def loss_and_gradient(self, theta):
+        return self.loss(theta), theta.copy()
+
+    def gauss_newton(self, theta, structural=0.0, tikhonov=0.0, metric="hidden"):
+        return self
+
+    def apply(self, v, out):
+        out[:] = v * np.float32(1e-30)
 
 
-def test_cg_uses_the_preconditioner():
-    objective, a, _ = linear()
-    options = HessianFreeOptions(cg_epsilon=0.0, residual_tolerance=1e-6, cg_iterations=500)
-    d = (a * a).sum(axis=0)
-    plain, helped = (
-        HessianFree(Damping("none"), options).update(np.ones(30), objective, preconditioner=m).cg_iterations
-        for m in (None, diagonal_preconditioner(d, 1e-6, exponent=1.0))
-    )
-    assert helped < plain
+@pytest.mark.parametrize("kind", ["none", "line-search"])
+def test_an_update_rejects_steps_to_infinity(kind):
+    theta = np.full(3, 1e20, np.float32)
+    with np.errstate(over="ignore"):
+        update = HessianFree(Damping(kind), HessianFreeOptions(cg_iterations=1)).update(theta, Strict())
+    assert np.isfinite(update.theta).all()
+    assert update.loss_after <= update.loss_before
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"cg_iterations": 0},
-        {"noise_limit": 0.0},
-        {"cg_window": 0},
-        {"residual_every": -1},
-        {"preconditioner": "other"},
-        {"preconditioner_exponent": 1.5},
-        {"preconditioner_shift": 0.0},
-        {"preconditioner_relative_shift": -0.1},
-        {"max_failures": 0},
-        {"keep_ratio": 1.0},
-        {"warm_start": 1.1},
-        {"mu_growth": 1.0},
-        {"rho_model": "other"},
-        {"rho_objective": "other"},
-        {"line_search": "other"},
-        {"line_search_factor": 1.0},
-        {"line_search_backtracks": -1},
-        {"armijo": 1.0},
-        {"tau": 0.0},
-        {"direction_backtracks": -1},
-        {"idle_directions": -1},
-        {"preconditioner_exponent": -0.1},
-        {"warm_start": -0.1},
-        {"line_search_factor": 0.0},
-        {"armijo": -0.1},
-        {"tau": 1.0},
-    ],
-    ids=lambda wrong: "-".join(map(str, *wrong.items())),
-)
-def test_wrong_options_are_refused_by_name(wrong):
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        HessianFreeOptions(**wrong)
+def test_the_loss_of_a_trial_step_to_infinity_is_infinite_and_counted():
+    trials = TrialLosses(Strict(), np.full(3, 3e38, np.float32))
+    with np.errstate(over="ignore"):
+        assert trials(np.full(3, 3e38, np.float32)) == np.inf
+    assert (trials.evaluations, trials.finite) == (1, 0)
 
 
-ENDS = {
-    "cg_iterations": [1], "noise_limit": [1e-6, None],
-    "cg_window": [1], "residual_every": [0], "keep_ratio": [1.01], "warm_start": [0.0, 1.0],
-    "mu_growth": [1.01, None], "line_search_factor": [0.01, 0.99], "line_search_backtracks": [0], "armijo": [0.0, 0.99],
-    "tau": [0.01, 0.99], "direction_backtracks": [0], "idle_directions": [0], "max_failures": [1, None],
-    "preconditioner_exponent": [0.0, 1.0], "preconditioner_shift": [0.01, None],
-    "preconditioner_relative_shift": [0.0, 10.0],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ENDS)
-def test_options_take_the_ends_of_their_ranges(name):
-    for value in ENDS[name]:
-        assert getattr(HessianFreeOptions(**{name: value}), name) == value
-
-
-def test_options_are_frozen_and_default_to_the_papers():
-    options = HessianFreeOptions()
-    assert (options.cg_iterations, options.cg_epsilon, options.cg_window) == (100, 0.0005, 10)
-    assert (options.warm_start, options.mu_growth, options.keep_ratio) == (0.95, 3.0, 1.3)
-    assert (options.line_search_factor, options.line_search_backtracks, options.armijo) == (0.8, 60, 0.01)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        options.tau = 0.1
+def test_a_start_that_is_not_finite_is_wrong_input():
+    with pytest.raises(InputError, match="theta holds NaN"):
+        minimize(lambda t: np.nan, lambda t: t.copy(), lambda t: lambda v: v.copy(), np.full(3, np.nan))

@@ -1,10 +1,5 @@
 """Lanczos: extreme eigenvalues and densities of matrices whose eigenvalues are known."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,11 +11,17 @@ from hfrnn.optim.lanczos import extreme_eigenvalues, lanczos, most_products, qua
 Matrix = np.ndarray
 
 
-def times(A: Matrix) -> Callable[[Matrix], Matrix]:
+def times(A):
     return lambda v: A @ v
 
 
-def symmetric(eigenvalues: Any, seed: int = 0) -> Matrix:
+def counted(A):
+    """Products with a matrix, and the list of their vectors."""
+    calls = []
+    return lambda v: (calls.append(v), A @ v)[1], calls
+
+
+def symmetric(eigenvalues, seed=0):
     """A matrix of those eigenvalues in random directions."""
     values = np.asarray(eigenvalues, dtype=float)
     Q, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(values.size, values.size)))
@@ -28,7 +29,7 @@ def symmetric(eigenvalues: Any, seed: int = 0) -> Matrix:
     return (A + A.T) / 2
 
 
-def rng(seed: int = 0) -> np.random.Generator:
+def rng(seed=0):
     return np.random.default_rng(seed)
 
 
@@ -38,11 +39,10 @@ spectra_of_matrices = st.lists(
     max_size=30,
 )
 
+
 # ---------------------------------------------------------------------- the ends
-
-
 @given(values=spectra_of_matrices, count=st.integers(1, 4), seed=st.integers(0, 9))
-def test_the_extremes_of_any_matrix_are_its_own(values: list[float], count: int, seed: int) -> None:
+def test_the_extremes_of_any_matrix_are_its_own(values, count, seed):
     A = symmetric(values, seed)
     for end, expected in (("largest", -np.sort(-np.array(values))), ("smallest", np.sort(values))):
         found, residuals = extreme_eigenvalues(times(A), len(values), count, end, 1e-10, rng(seed))
@@ -54,27 +54,17 @@ def test_the_extremes_of_any_matrix_are_its_own(values: list[float], count: int,
         assert (nearest <= residuals + 1e-12 * scale).all()
 
 
-@pytest.mark.parametrize("n", [1, 2, 20, 21, 60])
-@pytest.mark.parametrize("end", ["largest", "smallest"])
-def test_every_count_of_distinct_eigenvalues_comes_from_the_outside_in(n: int, end: str) -> None:
+@pytest.mark.parametrize(("n", "end"), [(1, "smallest"), (2, "largest"), (20, "smallest"), (21, "largest")])
+def test_every_count_of_distinct_eigenvalues_comes_from_the_outside_in(n, end):
     values = np.linspace(-3, 5, n) ** 3
     expected = np.sort(values) if end == "smallest" else -np.sort(-values)
-    for count in (1, 5, n, n + 3):
+    for count in (1, n, n + 3):
         found, residuals = extreme_eigenvalues(times(symmetric(values)), n, count, end, 1e-10, rng())
         np.testing.assert_allclose(found, expected[:count], atol=1e-9)
         assert residuals.size == found.size
 
 
-@pytest.mark.parametrize("n", [1, 5, 50])
-def test_matrices_of_one_eigenvalue(n: int) -> None:
-    for value in (0.0, 2.0, -3.0):
-        for end in ("largest", "smallest"):
-            found, residuals = extreme_eigenvalues(times(value * np.eye(n)), n, 3, end, 1e-8, rng())
-            np.testing.assert_allclose(found, np.full(min(3, n), value), rtol=1e-12)
-            assert residuals.max() <= 1e-12
-
-
-def test_residuals_say_how_far_an_eigenvalue_may_be_off() -> None:
+def test_residuals_say_how_far_an_eigenvalue_may_be_off():
     A = symmetric(np.linspace(0, 1, 300))
     loose, residuals = extreme_eigenvalues(times(A), 300, 3, "largest", 0.05, rng())
     assert residuals.max() > 1e-6
@@ -82,41 +72,26 @@ def test_residuals_say_how_far_an_eigenvalue_may_be_off() -> None:
     assert (distance <= residuals).all()
 
 
-def test_a_search_that_is_given_up_keeps_what_it_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_is_given_up_keeps_what_it_has_found(monkeypatch):
     monkeypatch.setattr(lanczos_module, "MOST_PRODUCTS", 60)
-    values, calls = np.concatenate([[50.0, 20.0], np.linspace(0, 1, 498)]), [0]
-
-    def product(v: Matrix) -> Matrix:
-        calls[0] += 1
-        return values * v
-
+    product, calls = counted(np.diag(np.concatenate([[50.0, 20.0], np.linspace(0, 1, 498)])))
     found, residuals = extreme_eigenvalues(product, 500, 4, "largest", 1e-12, rng())
     assert 2 <= found.size < 4
     np.testing.assert_allclose(found[:2], [50, 20], rtol=1e-10)
     assert residuals.size == found.size
-    assert calls[0] <= most_products(500, 4)
+    assert len(calls) <= most_products(500, 4)
 
 
-@pytest.mark.parametrize(("n", "count"), [(1, 1), (10, 3), (20, 5), (21, 5), (300, 5), (300, 12)])
-def test_the_products_stay_below_what_is_said(n: int, count: int) -> None:
-    calls = [0]
-    A = symmetric(np.linspace(1, 2, n) ** 4)
-
-    def product(v: Matrix) -> Matrix:
-        calls[0] += 1
-        return A @ v
-
+@pytest.mark.parametrize(("n", "count"), [(1, 1), (20, 5), (21, 5), (300, 5)])
+def test_the_products_stay_below_what_is_said(n, count):
+    product, calls = counted(symmetric(np.linspace(1, 2, n) ** 4))
     extreme_eigenvalues(product, n, count, "largest", 1e-8, rng())
-    assert count <= calls[0] <= most_products(n, count)
+    assert count <= len(calls) <= most_products(n, count)
 
 
 # ---------------------------------------------------------------------- the density
-
-
 @given(values=spectra_of_matrices, steps=st.integers(1, 35), seed=st.integers(0, 9))
-def test_the_rule_has_the_moments_of_the_matrix_below_twice_its_steps(
-    values: list[float], steps: int, seed: int
-) -> None:
+def test_the_rule_has_the_moments_of_the_matrix_below_twice_its_steps(values, steps, seed):
     A, r = symmetric(values, seed), rng(seed).normal(size=len(values))
     nodes, weights = quadrature(*lanczos(times(A), r, steps))
     assert nodes.shape == weights.shape
@@ -132,8 +107,8 @@ def test_the_rule_has_the_moments_of_the_matrix_below_twice_its_steps(
         assert weights @ nodes**k == pytest.approx(moment, abs=1e-9 * scale**k)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 40, 120])
-def test_after_n_steps_the_nodes_are_the_eigenvalues(n: int) -> None:
+@pytest.mark.parametrize("n", [1, 2, 40])
+def test_after_n_steps_the_nodes_are_the_eigenvalues(n):
     values = np.sort(np.random.default_rng(n).normal(size=n))
     values[n // 2 :] *= 100
     values.sort()
@@ -142,19 +117,7 @@ def test_after_n_steps_the_nodes_are_the_eigenvalues(n: int) -> None:
     assert weights.sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_a_multiple_eigenvalue_is_one_node_with_the_weight_of_all_its_copies() -> None:
-    values, r = np.repeat([-1.0, 0.0, 4.0], [3, 10, 7]), np.ones(20)
-    nodes, weights = quadrature(*lanczos(lambda v: values * v, r, 20))
-    np.testing.assert_allclose(nodes, [-1, 0, 4], atol=1e-12)
-    np.testing.assert_allclose(weights, [0.15, 0.5, 0.35], atol=1e-12)
-
-
-def test_a_matrix_of_zeros_is_a_node_at_zero() -> None:
-    nodes, weights = quadrature(*lanczos(lambda v: 0 * v, np.ones(7), 5))
-    assert (nodes.tolist(), weights.tolist()) == ([0.0], [1.0])
-
-
-def test_the_start_need_not_be_of_length_one_and_is_not_written() -> None:
+def test_the_start_need_not_be_of_length_one_and_is_not_written():
     A, r = symmetric(np.arange(8.0)), np.arange(1.0, 9.0)
     expected = lanczos(times(A), r / 7, 5)
     for found, same in zip(lanczos(times(A), r, 5), expected, strict=True):
@@ -162,17 +125,6 @@ def test_the_start_need_not_be_of_length_one_and_is_not_written() -> None:
     assert r.tolist() == list(range(1, 9))
 
 
-def test_over_all_unit_vectors_trace_and_frobenius_norm_are_exact() -> None:
-    A = symmetric(np.linspace(-2, 7, 12))
-    rules = [quadrature(*lanczos(times(A), unit, 2)) for unit in np.eye(12)]
-    assert sum(w @ t for t, w in rules) == pytest.approx(np.trace(A), rel=1e-12)
-    assert sum(w @ t**2 for t, w in rules) == pytest.approx((A**2).sum(), rel=1e-12)
-
-
-@pytest.mark.parametrize("count", [1, 4, 20])
-def test_a_search_is_given_up_after_about_a_thousand_products(count: int) -> None:
-    assert 950 <= most_products(100_000, count) <= 1100
-
-
-def test_a_small_matrix_takes_a_product_for_each_row_and_eigenvalue() -> None:
-    assert most_products(10, 3) == 13
+def test_a_search_is_given_up_after_about_a_thousand_products():
+    assert all(950 <= most_products(100_000, count) <= 1100 for count in (1, 4, 20))
+    assert most_products(10, 3) == 13  # one for each row and each eigenvalue

@@ -9,9 +9,15 @@ from hfrnn.optim.cg import conjugate_gradient
 from hfrnn.optim.line_search import DirectionSearch, backtracking_line_search, minimising_line_search
 
 
-def test_a_full_step_that_is_good_enough_is_taken_at_once():
-    result = backtracking_line_search(lambda step: 1.0 - 0.5 * step, 1.0, -1.0)
-    assert (result.step, result.f, result.evaluations, result.success) == (1.0, 0.5, 1, True)
+def traced(loss):
+    """A function that keeps the steps, or the first entries, that it is asked for."""
+
+    def asked(x):
+        asked.steps.append(float(np.ravel(x)[0]))
+        return loss(asked.steps[-1])
+
+    asked.steps = []
+    return asked
 
 
 def test_the_step_is_the_first_power_of_the_factor_that_satisfies_armijo():
@@ -55,16 +61,11 @@ def test_a_slope_above_zero_still_asks_for_a_decrease():
 
 
 def test_a_known_first_loss_is_not_evaluated_again():
-    steps = []
-
-    def loss(step):
-        steps.append(step)
-        return 1.0 - step
-
+    loss = traced(lambda step: 1.0 - step)
     result = backtracking_line_search(loss, 1.0, -1.0, first=0.0)
-    assert (result.step, result.f, result.evaluations, steps) == (1.0, 0.0, 0, [])
+    assert (result.step, result.f, result.evaluations, loss.steps) == (1.0, 0.0, 0, [])
     assert backtracking_line_search(loss, 1.0, -1.0, first=2.0).step == pytest.approx(0.8)
-    assert steps == [0.8]
+    assert loss.steps == [0.8]
 
 
 def test_the_minimising_search_finds_the_best_power_of_the_factor():
@@ -77,19 +78,12 @@ def test_the_minimising_search_finds_the_best_power_of_the_factor():
     assert result.evaluations == 6  # 1, .8, .64, .512, .4096, .328: the last one is worse
 
 
-# line-search damping
-
-
+# ---------------------------------------------------------------------- line-search damping
 def test_a_direction_is_shortened_while_the_loss_falls():
-    losses = []
-
-    def loss(x):
-        losses.append(x[0])
-        return (x[0] - 0.3) ** 2
-
+    loss = traced(lambda x: (x - 0.3) ** 2)
     search = DirectionSearch(loss, np.zeros(1), 0.09)
     assert search.follow(np.ones(1), 1.0, -1.0)
-    assert losses == [1.0, 0.5, 0.25, 0.125]
+    assert loss.steps == [1.0, 0.5, 0.25, 0.125]
     assert (search.x[0], search.idle) == (0.25, 0)
     assert search.f == pytest.approx(0.0025)
 
@@ -101,28 +95,18 @@ def test_a_direction_without_gain_leaves_x_f_alone_and_is_counted():
 
 
 def test_a_direction_is_shortened_ten_times_at_most():
-    trials = []
-
-    def loss(x):
-        trials.append(x[0])
-        return x[0]
-
+    loss = traced(lambda x: x)
     search = DirectionSearch(loss, np.zeros(1), 0.0)
     search.follow(np.ones(1), 1.0, -1.0)
-    assert trials == [0.5**k for k in range(11)]
+    assert loss.steps == [0.5**k for k in range(11)]
     assert search.idle == 1
 
 
 def test_shortening_ends_where_the_loss_stays_the_same():
-    tried = []
-
-    def loss(x):
-        tried.append(float(x[0]))
-        return 0.5
-
+    loss = traced(lambda x: 0.5)
     search = DirectionSearch(loss, np.zeros(1), 1.0)
     assert search.follow(np.ones(1), 1.0, -1.0)
-    assert tried == [1.0, 0.5]
+    assert loss.steps == [1.0, 0.5]
     assert (search.x[0], search.f) == (1.0, 0.5)
 
 

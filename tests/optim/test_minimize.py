@@ -2,13 +2,12 @@
 
 import doctest
 import importlib
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.optimize
 from scipy.sparse.linalg import aslinearoperator
-from support.least_squares import TRUE, exponentials, linear, rosenbrock, wavy
+from support.least_squares import exponentials, linear, rosenbrock, wavy
 
 import hfrnn
 from hfrnn.errors import InputError, NonFiniteError
@@ -29,69 +28,26 @@ def functions(problem):
     return problem.value, lambda theta: problem.jacobian(theta).T @ problem.residual(theta), gauss_newton
 
 
-def powell():
-    """Powell's singular function: the Jacobian at the minimum 0 has rank 2."""
-    from support.least_squares import LeastSquares
-
-    def residual(x):
-        return np.array(
-            [x[0] + 10 * x[1], 5**0.5 * (x[2] - x[3]), (x[1] - 2 * x[2]) ** 2, 10**0.5 * (x[0] - x[3]) ** 2]
-        )
-
-    def jacobian(x):
-        second, third = 2 * (x[1] - 2 * x[2]), 2 * 10**0.5 * (x[0] - x[3])
-        return np.array(
-            [
-                [1, 10, 0, 0],
-                [0, 0, 5**0.5, -(5**0.5)],
-                [0, second, -2 * second, 0],
-                [third, 0, 0, -third],
-            ],
-            dtype=float,
-        )
-
-    return LeastSquares(residual, jacobian)
-
-
-STARTS = {
-    "rosenbrock": (rosenbrock, [-1.2, 1.0], [1.0, 1.0]),
-    "exponentials": (exponentials, [1.0, -1.0, 1.0, -0.5], TRUE),
-}
-
-
-@pytest.mark.parametrize("name", STARTS)
-def test_known_minima_are_found(name):
-    make, start, minimum = STARTS[name]
-    found = minimize(*functions(make()), np.array(start), max_updates=300, **QUICK)
-    assert (found.stop, found.success) == (MinimumStop.GRADIENT, True)
-    assert np.allclose(found.theta, minimum, rtol=1e-7)
-    assert found.gradient_norm <= 1e-8
-
-
-@pytest.mark.parametrize(
-    ("problem", "start"),
-    [
-        (rosenbrock(), np.array([-1.2, 1.0])),
-        (exponentials(), np.array([1.0, -1.0, 1.0, -0.5])),
-        (exponentials(noise=0.01), np.array([1.5, -1.0, 1.0, -0.3])),
-        (wavy(n=6, strength=1.0), np.zeros(6)),
-        (linear()[0], np.ones(30)),
-    ],
-    ids=["rosenbrock", "exponentials", "noisy exponentials", "wavy", "linear"],
-)
+@pytest.mark.parametrize(("problem", "start"), [
+    (rosenbrock(), np.array([-1.2, 1.0])), (exponentials(), np.array([1.0, -1.0, 1.0, -0.5])),
+    (exponentials(noise=0.01), np.array([1.5, -1.0, 1.0, -0.3])),
+    (wavy(n=6, strength=1.0), np.zeros(6)), (linear()[0], np.ones(30)),
+], ids=["rosenbrock", "exponentials", "noisy exponentials", "wavy", "linear"])  # fmt: skip
 def test_the_answers_are_scipys(problem, start):
     found = minimize(*functions(problem), start, max_updates=500, gradient_tolerance=1e-12, **QUICK)
     theirs = scipy.optimize.least_squares(
         problem.residual, start, problem.jacobian, method="lm", ftol=1e-15, xtol=1e-15, gtol=1e-15
     )
+    usual = minimize(*functions(problem), start, max_updates=300, **QUICK)
+    assert (usual.stop, usual.success) == (MinimumStop.GRADIENT, True)
+    assert usual.gradient_norm <= 1e-8
     assert found.loss == pytest.approx(theirs.cost, rel=1e-12, abs=1e-20)
     assert np.linalg.norm(found.theta - theirs.x) <= 1e-8 * np.linalg.norm(theirs.x)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("seed", range(5))
-def test_a_convex_quadratic_is_solved_to_machine_precision(seed, dtype):
-    rng = np.random.default_rng(seed)
+def test_a_convex_quadratic_is_solved_to_machine_precision(dtype):
+    rng = np.random.default_rng(0)
     basis, _ = np.linalg.qr(rng.standard_normal((25, 25)))
     a = ((basis * np.geomspace(1.0, 30.0, 25)) @ basis.T).astype(dtype)
     b = rng.standard_normal(25).astype(dtype)
@@ -101,46 +57,12 @@ def test_a_convex_quadratic_is_solved_to_machine_precision(seed, dtype):
         return float(0.5 * x @ (wide @ x) - b @ x)
 
     found = minimize(
-        loss, lambda x: a @ x - b, lambda x: lambda v: a @ v,
-        np.zeros(25, dtype), damping=Damping("none"), max_updates=1,
-        options=HessianFreeOptions(cg_epsilon=0.0, cg_iterations=200),
+        loss, lambda x: a @ x - b, lambda x: lambda v: a @ v, np.zeros(25, dtype), max_updates=1,
+        damping=Damping("none"), options=HessianFreeOptions(cg_epsilon=0.0, cg_iterations=200),
     )  # fmt: skip
     solution = np.linalg.solve(a.astype(np.float64), b.astype(np.float64))
     assert found.theta.dtype == dtype
     assert np.linalg.norm(found.theta - solution) <= 30.0 * np.finfo(dtype).eps * np.linalg.norm(solution)
-
-
-def test_a_singular_quadratic_is_solved_without_leaving_the_range():
-    rng = np.random.default_rng(1)
-    factor, target = rng.standard_normal((8, 20)), rng.standard_normal(8)
-    found = minimize(
-        lambda x: float(0.5 * np.sum((factor @ x - target) ** 2)), lambda x: factor.T @ (factor @ x - target),
-        lambda x: lambda v: factor.T @ (factor @ v), np.zeros(20), damping=Damping("none"),
-        options=HessianFreeOptions(cg_epsilon=0.0),
-    )  # fmt: skip
-    shortest = np.linalg.lstsq(factor, target, rcond=None)[0]
-    assert found.success
-    assert np.linalg.norm(found.theta - shortest) <= 1e-8 * np.linalg.norm(shortest)
-
-
-def test_a_minimum_with_a_singular_jacobian_is_reached():
-    found = minimize(*functions(powell()), np.array([3.0, -1.0, 0.0, 1.0]), max_updates=200, **QUICK)
-    assert found.success
-    assert np.allclose(found.theta, 0.0, atol=1e-2)
-    assert found.loss < 1e-10
-
-
-def test_an_indefinite_matrix_does_not_keep_it_from_a_minimum():
-    """f = x^4/4 - x^2/2 + y^2/2 with its exact Hessian, negative along x at the start."""
-    found = minimize(
-        lambda p: float(p[0] ** 4 / 4 - p[0] ** 2 / 2 + p[1] ** 2 / 2),
-        lambda p: np.array([p[0] ** 3 - p[0], p[1]]),
-        lambda p: lambda v: np.array([(3 * p[0] ** 2 - 1) * v[0], v[1]]),
-        np.array([0.1, 1.0]),
-        damping=Damping("tikhonov", lambda_=2.0),
-    )
-    assert found.success
-    assert np.allclose(np.abs(found.theta), [1.0, 0.0], atol=1e-8)
 
 
 def test_tikhonov_damping_adds_lambda():
@@ -152,45 +74,36 @@ def test_tikhonov_damping_adds_lambda():
 
 
 def test_structural_damping_takes_its_matrix():
-    problem, seen = wavy(n=6), []
-
-    def structural(theta):
-        return lambda v: seen.append(v.copy()) or np.arange(6) * v
-
-    damping = Damping("structural", mu=0.5, lambda_=0.0)
-    found = minimize(*functions(problem), np.zeros(6), damping=damping, structural=structural, max_updates=1)
-    a = problem.jacobian(np.zeros(6)).T @ problem.jacobian(np.zeros(6)) + 0.5 * np.diag(np.arange(6.0))
-    first = seen[0] @ a @ seen[0]
-    assert len(seen) == found.products
-    assert found.updates == 1
-    step = seen[0] * (seen[0] @ seen[0]) / first
-    one = minimize(
-        *functions(problem), np.zeros(6), damping=damping, structural=structural, max_updates=1,
+    value, gradient, product = functions(wavy(n=6))
+    found = minimize(
+        value, gradient, product, np.zeros(6), max_updates=1, damping=Damping("structural", mu=0.5, lambda_=0.0),
+        structural=lambda theta: lambda v: np.arange(6) * v,
         options=HessianFreeOptions(cg_iterations=1, line_search_backtracks=0, armijo=0.0),
     )  # fmt: skip
-    assert np.allclose(one.theta, step, rtol=1e-12)
+    g = gradient(np.zeros(6))
+    assert np.allclose(
+        found.theta, -g * (g @ g) / (g @ product(np.zeros(6))(g) + 0.5 * g @ (np.arange(6) * g)), rtol=1e-12
+    )
 
 
 def test_preconditioners_reach_every_update():
-    problem = wavy(n=6)
-    called = []
+    called, options = [], HessianFreeOptions(preconditioner="diagonal")
 
     def by_hand(r, out):
         called.append("hand")
         out[:] = r
 
-    minimize(*functions(problem), np.zeros(6), preconditioner=by_hand, max_updates=1)
-    minimize(
-        *functions(problem), np.zeros(6), squared_gradients=lambda x: called.append("D") or np.ones(6), max_updates=1,
-        options=HessianFreeOptions(preconditioner="diagonal"),
-    )  # fmt: skip
+    def squares(theta):
+        called.append("D")
+        return np.ones(6)
+
+    minimize(*functions(wavy(n=6)), np.zeros(6), preconditioner=by_hand, max_updates=1)
+    minimize(*functions(wavy(n=6)), np.zeros(6), squared_gradients=squares, max_updates=1, options=options)
     assert called[0] == "hand"
     assert called.count("D") == 1
 
 
-# an objective
-
-
+# ---------------------------------------------------------------------- an objective
 def network_objective(**options):
     net = hfrnn.Network("lstm", n_in=3, hidden=4, n_out=3, loss="softmax", dtype="float64", **options)
     symbols = np.random.default_rng(0).integers(0, 3, (6, 5))
@@ -232,20 +145,12 @@ def test_an_objective_takes_no_functions_of_its_own(argument):
         minimize(objective, theta=theta, **{argument: lambda at: at})
 
 
-# how it ends
-
-
+# ---------------------------------------------------------------------- how it ends
 def test_the_minimum_has_the_type_of_theta():
-    d = np.array([1.0, 4.0])
-    found = minimize(
-        lambda theta: float(theta @ (d * theta)) / 2 + 1.0,
-        lambda theta: d * theta,  # float64
-        lambda theta: lambda v: d * v,
-        np.ones(2, dtype="float32"),
-        max_updates=3,
-    )
+    value, gradient, product = functions(rosenbrock())  # of float64
+    found = minimize(value, gradient, product, np.array([-1.2, 1.0], "float32"), max_updates=3)
     assert found.theta.dtype == np.float32
-    assert found.loss < 1.5
+    assert found.loss < value(np.array([-1.2, 1.0]))
 
 
 def test_it_ends_at_the_start_where_the_gradient_is_small():
@@ -283,26 +188,17 @@ def test_it_ends_where_nothing_lowers_the_loss():
 def test_the_gradient_is_computed_once_at_each_point_and_the_start_is_not_written():
     value, gradient, product = functions(rosenbrock())
     seen, start = [], np.array([-1.2, 1.0])
-    minimize(value, lambda theta: (seen.append(theta.tobytes()), gradient(theta))[1], product, start, max_updates=20)
+    minimize(value, lambda theta: (seen.append(theta.tobytes()), gradient(theta))[1], product, start, max_updates=9)
     assert len(set(seen)) == len(seen)
     assert np.array_equal(start, [-1.2, 1.0])
 
 
-def test_a_start_without_a_finite_loss_is_an_error():
-    _, gradient, product = functions(rosenbrock())
-    with pytest.raises(NonFiniteError, match="training loss"):
-        minimize(lambda theta: float("nan"), gradient, product, np.array([-1.2, 1.0]))
-
-
-@pytest.mark.parametrize(
-    ("words", "arguments"),
-    [
-        ("structural is not given", {"damping": Damping("structural")}),
-        ("damping has no mu", {"structural": lambda theta: lambda v: v}),
-        ("max_updates is -1", {"max_updates": -1}),
-        ("gradient_tolerance is nan", {"gradient_tolerance": float("nan")}),
-    ],
-)
+@pytest.mark.parametrize(("words", "arguments"), [
+    ("structural is not given", {"damping": Damping("structural")}),
+    ("damping has no mu", {"structural": lambda theta: lambda v: v}),
+    ("max_updates is -1", {"max_updates": -1}),
+    ("gradient_tolerance is nan", {"gradient_tolerance": float("nan")}),
+])  # fmt: skip
 def test_wrong_arguments_are_refused_by_name(words, arguments):
     with pytest.raises(InputError, match=words):
         minimize(*functions(rosenbrock()), np.array([-1.2, 1.0]), **arguments)
@@ -315,17 +211,10 @@ def test_the_example_in_its_documentation_runs():
     assert Minimum is module.Minimum
 
 
-def test_the_example_in_the_manual_runs(capsys):
-    manual = Path(__file__).resolve().parents[2] / "docs" / "damping.md"
-    if not manual.is_file():
-        pytest.skip("the manual is not installed with the tests")
-    text = manual.read_text(encoding="utf-8")
-    blocks = [block.split("```")[0] for block in text.split("```python\n")[1:]]
-    exec(blocks[-1], {})
-    assert capsys.readouterr().out == "gradient [ 3.  -1.5]\n"
-
-
 def test_a_start_without_a_finite_loss_is_an_error_even_where_nothing_has_to_be_done():
+    _, gradient, product = functions(rosenbrock())
+    with pytest.raises(NonFiniteError, match="training loss"):
+        minimize(lambda theta: float("nan"), gradient, product, np.array([-1.2, 1.0]))
     flat = {"gradient": lambda theta: 0.0 * theta, "gauss_newton": lambda theta: lambda v: v}
     with pytest.raises(NonFiniteError, match="training loss"):
         minimize(lambda theta: float("nan"), theta=np.zeros(2), **flat)

@@ -1,10 +1,5 @@
 """Muon against its formula, written once more in plain float64."""
 
-from __future__ import annotations
-
-import dataclasses
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -20,11 +15,11 @@ OTHERS = np.r_[0:3, 27:30, 92:97]
 RATES = (0.1, 0.05, 0.2, 0.1)
 
 
-def gradients(count: int, seed: int = 0) -> Any:
+def gradients(count, seed=0):
     return np.random.default_rng(seed).standard_normal((count, N)) * np.geomspace(0.2, 5, N)
 
 
-def plain_orthogonalization(G: Any, epsilon: float = 1e-8) -> Any:
+def plain_orthogonalization(G, epsilon=1e-8):
     """Newton and Schulz's iteration through the singular values, on which it acts as a polynomial."""
     left, values, right = np.linalg.svd(G / (np.abs(G).max() + epsilon), full_matrices=False)
     values = values / (np.sqrt((values**2).sum()) + epsilon)
@@ -34,7 +29,7 @@ def plain_orthogonalization(G: Any, epsilon: float = 1e-8) -> Any:
 
 
 @pytest.mark.parametrize("options", [MuonOptions(), MuonOptions(decay=0.3, momentum=0.5, beta1=0.5, beta2=0.9)])
-def test_steps_are_those_of_the_formula(options: MuonOptions) -> None:
+def test_steps_are_those_of_the_formula(options):
     theta, w, optimizer = np.linspace(-1, 1, N), np.linspace(-1, 1, N), Muon(HIDDEN, options)
     M, m, v = np.zeros(N), np.zeros(N), np.zeros(N)
     for t, (g, lr) in enumerate(zip(gradients(4), RATES, strict=True), 1):
@@ -52,7 +47,7 @@ def test_steps_are_those_of_the_formula(options: MuonOptions) -> None:
         np.testing.assert_allclose(theta, w, rtol=1e-9, atol=1e-10)
 
 
-def test_parameters_outside_of_hidden_matrices_have_the_steps_of_adam(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parameters_outside_of_hidden_matrices_have_the_steps_of_adam(monkeypatch):
     monkeypatch.setattr(module, "STEP_PIECE", 2)
     muon, adam = Muon(HIDDEN, MuonOptions(decay=0.1)), Adam(AdamOptions(0.9, 0.95, decay=0.1))
     theta = other = np.linspace(-1, 1, N)
@@ -62,60 +57,15 @@ def test_parameters_outside_of_hidden_matrices_have_the_steps_of_adam(monkeypatc
     assert np.array_equal(Muon(()).step(theta, g, 0.1), Adam(AdamOptions(0.9, 0.95)).step(theta, g, 0.1))
 
 
-@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 5, 9), (2, 9, 5), (1, 40, 40)])
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_a_step_is_nearly_orthogonal(shape: tuple[int, ...], scale: float) -> None:
-    G = scale * np.random.default_rng(1).standard_normal(shape)
-    X = orthogonalized(G)
-    assert X.shape == shape
-    for before, after in zip(G, X, strict=True):
-        values = np.linalg.svd(after, compute_uv=False)
-        large = np.linalg.svd(before / np.linalg.norm(before), compute_uv=False) > 0.01
-        assert values.max() < 1.25
-        assert values[large].min() > 0.65
-        left, _, right = np.linalg.svd(before, full_matrices=False)
-        inner = left.T @ after @ right.T
-        np.testing.assert_allclose(inner, np.diag(np.diag(inner)), atol=1e-7)  # the singular vectors are the same
-
-
-def test_the_number_that_keeps_denominators_above_zero_is_added_to_both() -> None:
+def test_the_number_that_keeps_denominators_above_zero_is_added_to_both():
     G = np.random.default_rng(2).standard_normal((1, 3, 4))
     for epsilon in (0.1, 1.0):
         np.testing.assert_allclose(orthogonalized(G, epsilon)[0], plain_orthogonalization(G[0], epsilon), rtol=1e-9)
 
 
-def test_a_step_of_a_hidden_matrix_does_not_depend_on_the_size_of_its_gradient() -> None:
-    g = gradients(1)[0]
-    hidden = np.setdiff1d(np.arange(N), OTHERS)
-    one, other = (Muon(HIDDEN).step(np.zeros(N), scale * g, 0.1) for scale in (1.0, 1e4))
-    np.testing.assert_allclose(one[hidden], other[hidden], rtol=1e-6)
-    rms = np.sqrt(np.mean(one[hidden] ** 2))
-    assert 0.1 * 0.2 * 0.6 < rms < 0.1 * 0.2 * 1.3  # that of Adam, times the learning rate
-
-
-def test_a_gradient_of_zero_changes_nothing() -> None:
-    theta = np.linspace(-1, 1, N)
-    assert np.array_equal(Muon(HIDDEN).step(theta, np.zeros(N), 0.1), theta)
-
-
-def test_the_defaults_are_those_of_its_authors() -> None:
-    assert dataclasses.asdict(Muon(HIDDEN).options) == {
-        "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "decay": 0.0, "momentum": 0.95,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("options", [{"momentum": 1.0}, {"beta2": 1.0}, {"beta1": -0.1}, {"epsilon": 0.0}], ids=str)
-def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(options))):
-        MuonOptions(**options)
-
-
-def test_gates_that_do_not_divide_the_columns_are_refused() -> None:
+def test_blocks_that_do_not_fit_are_refused():
     for gates, words in ((5, "12 columns and 5 gates"), (0, "gates of a block is 0"), (1.5, "gates of a block is 1.5")):
         with pytest.raises(InputError, match=words):
-            Muon([MatrixBlock(0, 4, 12, gates=gates)])  # type: ignore[arg-type]
-
-
-def test_blocks_beyond_theta_are_refused() -> None:
+            Muon([MatrixBlock(0, 4, 12, gates=gates)])
     with pytest.raises(InputError, match="a block ends at 92"):
         Muon(HIDDEN).step(np.zeros(91), np.zeros(91), 0.1)

@@ -1,7 +1,6 @@
 """How updates fail and end, rho on a batch of its own, mu and lambda adapted apart, and preconditioners by option."""
 
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +15,8 @@ from hfrnn.optim.preconditioner import shift_of
 
 ZERO, DAMPED = np.zeros(40), Damping("tikhonov")
 
-# failures, and when to give up
 
-
+# ---------------------------------------------------------------------- failures, and when to give up
 def failing(bend=lambda theta, f: 1e9, **options):
     """An optimizer, and an objective whose loss is bent everywhere but at theta itself."""
     return HessianFree(DAMPED, HessianFreeOptions(**options)), wavy(bend=bend)
@@ -66,32 +64,20 @@ def test_an_indefinite_matrix_still_gives_a_step_that_lowers_the_loss():
     assert all(each.loss_after < each.loss_before for each in log)
 
 
-def test_failures_are_counted_and_a_success_forgets_them():
-    optimizer, bad = failing()
-    assert [optimizer.update(ZERO, bad).failures for _ in range(3)] == [1, 2, 3]
-    assert optimizer.update(ZERO, wavy()).failures == 0
-    assert optimizer.failures == 0
-
-
-def test_every_failure_in_a_row_raises_the_damping_once_more():
+def test_failures_are_counted_and_raise_the_damping_and_a_success_forgets_them():
     optimizer, bad = failing(mu_growth=None)
-    strengths = [optimizer.update(ZERO, bad).next_lambda_ for _ in range(4)]
-    assert strengths == pytest.approx([1.5**k for k in range(1, 5)])
+    log = [optimizer.update(ZERO, bad) for _ in range(3)]
+    assert [each.failures for each in log] == [1, 2, 3]
+    assert [each.next_lambda_ for each in log] == pytest.approx([1.5, 1.5**2, 1.5**3])
+    assert optimizer.update(ZERO, wavy()).failures == optimizer.failures == 0
 
 
-@pytest.mark.parametrize("most", [1, 3, None])
-def test_too_many_failures_in_a_row_end_it(most):
-    optimizer, bad = failing(max_failures=most)
-    ended = [optimizer.update(ZERO, bad).ended for _ in range(4)]
-    assert ended == [End.NO_PROGRESS if most is not None and k >= most else None for k in range(1, 5)]
+@pytest.mark.parametrize(("most", "options"), [(1, {"max_failures": 1}), (10, {}), (99, {"max_failures": None})])
+def test_too_many_failures_in_a_row_end_it(most, options):
+    optimizer, bad = failing(**options)
+    ended = [optimizer.update(ZERO, bad).ended for _ in range(11)]
+    assert ended == [End.NO_PROGRESS if k >= most else None for k in range(1, 12)]
     assert optimizer.ended is ended[-1]
-
-
-def test_ten_failures_end_it_by_default():
-    optimizer, bad = failing()
-    log = [optimizer.update(ZERO, bad) for _ in range(10)]
-    assert [each.ended for each in log] == [None] * 9 + [End.NO_PROGRESS]
-    assert End.NO_PROGRESS.value == "no progress"
 
 
 def test_the_count_of_failures_is_resumed():
@@ -125,16 +111,15 @@ def test_a_gradient_of_zero_is_a_solution_and_no_failure(kind):
     assert (update.failed, update.failures, update.ended) == (None, 0, End.SOLUTION)
     assert (update.next_mu, update.next_lambda_) == before
     assert (update.step_size, update.products, update.evaluations) == (0.0, 0, 0)
+    assert (update.success, update.cg_stop, update.theta.tolist()) == (False, CGStop.RESIDUAL, [1.0, 1.0])
     assert {part for part, seconds in update.seconds.items() if seconds > 0.0} <= {"gradient"}
     assert math.isnan(update.rho)
     assert optimizer.ended is End.SOLUTION
-    assert optimizer.state_dict()["ended"] == "zero gradient"
+    assert (optimizer.state_dict()["ended"], End.NO_PROGRESS.value) == ("zero gradient", "no progress")
     assert solution_of(optimizer) is None
 
 
-# rho on a batch of its own
-
-
+# ---------------------------------------------------------------------- rho on a batch of its own
 def test_rho_is_measured_on_a_separate_objective():
     gradient, curvature, separate = wavy(), wavy(rows=slice(30)), wavy(rows=slice(30, 60))
     options = HessianFreeOptions(rho_objective="separate")
@@ -160,61 +145,29 @@ def test_a_separate_loss_that_is_not_finite_is_an_error():
         HessianFree(DAMPED, options).update(ZERO, wavy(), None, wavy(bend=lambda theta, f: math.inf))
 
 
-def test_the_undamped_model_takes_no_product_where_there_is_no_structural_damping():
-    objective = wavy()
-    options = HessianFreeOptions(rho_model="undamped", mu_growth=None)
-    update = HessianFree(Damping("tikhonov", lambda_=3.0), options).update(ZERO, objective)
-    x, (f0, g) = update.theta / update.step_size, objective.loss_and_gradient(ZERO)
-    q = g @ x + x @ objective.matrix(ZERO) @ x / 2
-    assert update.rho == pytest.approx((objective.value(x) - f0) / q, rel=1e-9)
-    assert (update.products, len(objective.asked)) == (update.cg_iterations, 1)
-
-
-# mu and lambda together or apart
-
-
-@pytest.mark.parametrize(
-    ("adapt", "expected"), [("both", (0.3, 0.6)), ("mu", (0.3, 0.4)), ("lambda", (0.2, 0.6)), ("none", (0.2, 0.4))]
-)
-def test_only_the_adapted_strengths_grow_after_a_failure(adapt, expected):
+# ---------------------------------------------------------------------- mu and lambda together or apart
+@pytest.mark.parametrize(("adapt", "rules", "expected"), [
+    ("both", (), (0.3, 0.6)), ("mu", (), (0.3, 0.4)), ("lambda", (), (0.2, 0.6)), ("none", (), (0.2, 0.4)),
+    ("both", (LevenbergMarquardt(grow=2.0),), (0.4, 0.8)),
+    ("both", (LevenbergMarquardt(grow=2.0), LevenbergMarquardt(grow=5.0)), (0.4, 2.0)),
+])  # fmt: skip
+def test_the_adapted_strengths_grow_after_a_failure_each_by_its_rule(adapt, rules, expected):
     damping = Damping("structural+tikhonov", 0.2, 0.4, adapt=adapt)
-    options = HessianFreeOptions(mu_growth=None)
-    update = HessianFree(damping, options).update(ZERO, wavy(bend=lambda theta, f: 1e9))
+    optimizer = HessianFree(damping, HessianFreeOptions(mu_growth=None), *rules)
+    update = optimizer.update(ZERO, wavy(bend=lambda theta, f: 1e9))
     assert (update.next_mu, update.next_lambda_) == pytest.approx(expected)
 
 
-def test_lambda_follows_a_rule_of_its_own():
-    damping = Damping("structural+tikhonov", 0.2, 0.4)
-    rules = LevenbergMarquardt(grow=2.0), LevenbergMarquardt(grow=5.0)
-    options = HessianFreeOptions(mu_growth=None)
-    update = HessianFree(damping, options, *rules).update(ZERO, wavy(bend=lambda theta, f: 1e9))
-    assert (update.next_mu, update.next_lambda_) == pytest.approx((0.4, 2.0))
-    for rule, expected in ((rules[0], (0.4, 0.8)), (None, (0.3, 0.6))):
-        update = HessianFree(damping, options, rule).update(ZERO, wavy(bend=lambda theta, f: 1e9))
-        assert (update.next_mu, update.next_lambda_) == pytest.approx(expected)
-
-
-def test_both_strengths_are_followed_on_the_way_each_by_its_rule():
-    """mu doubles at every checked iterate, lambda grows by 1.1: mu ends the run at 4, the first factor above 3."""
-    damping = Damping("structural+tikhonov", 1.0, 1.0)
-    rules = LevenbergMarquardt(grow=2.0), LevenbergMarquardt(grow=1.1)
+@pytest.mark.parametrize(
+    ("adapt", "growths", "expected"), [("both", (2.0, 1.1), (4.0, 1.21)), ("lambda", (9.0, 2.0), (1.0, 4.0))]
+)
+def test_adapted_strengths_are_followed_on_the_way_each_by_its_rule(adapt, growths, expected):
+    """A factor doubles at every checked iterate and ends the run at 4, the first one above 3; one is held or slow."""
+    damping = Damping("structural+tikhonov", 1.0, 1.0, adapt=adapt)
+    rules = (LevenbergMarquardt(grow=growth) for growth in growths)
     update = HessianFree(damping, None, *rules).update(ZERO, wavy(bend=bent_beyond(1e-6, 1e9)))
     assert (update.cg_stop, update.cg_iterations) == (CGStop.MU_GROWTH, 2)
-    assert (update.next_mu, update.next_lambda_) == pytest.approx((4.0, 1.21))
-
-
-def test_a_strength_that_is_held_does_not_end_cg():
-    damping = Damping("structural+tikhonov", 1.0, 1.0, adapt="lambda")
-    rules = LevenbergMarquardt(grow=9.0), LevenbergMarquardt(grow=2.0)
-    update = HessianFree(damping, None, *rules).update(ZERO, wavy(bend=bent_beyond(1e-6, 1e9)))
-    assert (update.cg_stop, update.cg_iterations) == (CGStop.MU_GROWTH, 2)
-    assert (update.next_mu, update.next_lambda_) == pytest.approx((1.0, 4.0))
-
-
-def test_nothing_is_checked_on_the_way_where_nothing_adapts():
-    update = HessianFree(Damping("tikhonov", adapt="none")).update(ZERO, wavy(bend=bent_beyond(1e-6, 1e9)))
-    assert update.cg_stop is not CGStop.MU_GROWTH
-    assert update.next_lambda_ == update.lambda_
+    assert (update.next_mu, update.next_lambda_) == pytest.approx(expected)
 
 
 def test_a_rule_for_a_lambda_that_does_not_adapt_is_refused():
@@ -223,20 +176,19 @@ def test_a_rule_for_a_lambda_that_does_not_adapt_is_refused():
             HessianFree(damping, lambda_rule=LevenbergMarquardt())
 
 
-# preconditioners, and true residuals
-
-
-@pytest.mark.parametrize(("exponent", "shift"), [(0.75, None), (0.5, 2.0)])
-def test_the_diagonal_is_that_of_the_curvature_objective_with_lambda_or_the_shift(exponent, shift):
+# ---------------------------------------------------------------------- preconditioners, and true residuals
+@pytest.mark.parametrize(("exponent", "shift", "relative"), [(0.75, None, None), (0.5, 2.0, None), (0.75, None, 0.1)])
+def test_the_diagonal_is_that_of_the_curvature_objective_with_lambda_or_the_shift(exponent, shift, relative):
     gradient, curvature = linear()[0], with_squares(linear(seed=3)[0])
     theta = np.ones(30)
     options = {"preconditioner": "diagonal", "preconditioner_exponent": exponent, "preconditioner_shift": shift}
+    options |= {} if relative is None else {"preconditioner_relative_shift": relative}
     damping = Damping("tikhonov", lambda_=0.3)
     update = HessianFree(damping, HessianFreeOptions(**options)).update(theta, gradient, curvature)
     d = curvature.squared_gradients(theta)
-    m = diagonal_preconditioner(d, 0.3 if shift is None else shift, exponent)
+    m = diagonal_preconditioner(d, shift or (0.3 if relative is None else relative * d.mean()), exponent)
     expected = HessianFree(damping).update(theta, gradient, curvature, preconditioner=m)
-    assert np.array_equal(update.theta, expected.theta)
+    np.testing.assert_allclose(update.theta, expected.theta, rtol=1e-12)
     assert not np.array_equal(update.theta, HessianFree(damping).update(theta, gradient, curvature).theta)
 
 
@@ -255,17 +207,6 @@ def test_a_diagonal_of_zeros_has_a_shift_above_zero():
     assert shift_of(options, Damping("none"), np.zeros(3, np.float32)) == 1e-30
     update = HessianFree(Damping("line-search"), replace(options, preconditioner="diagonal"))
     assert update.update(ZERO, with_squares(wavy())).success
-
-
-def test_an_update_uses_the_relative_shift():
-    gradient, curvature = linear()[0], with_squares(linear(seed=3)[0])
-    theta, damping = np.ones(30), Damping("tikhonov", lambda_=0.3)
-    d = curvature.squared_gradients(theta)
-    options = HessianFreeOptions(preconditioner="diagonal", preconditioner_relative_shift=0.1)
-    update = HessianFree(damping, options).update(theta, gradient, curvature)
-    m = diagonal_preconditioner(d, 0.1 * d.mean(), 0.75)
-    expected = HessianFree(Damping("tikhonov", lambda_=0.3)).update(theta, gradient, curvature, preconditioner=m)
-    np.testing.assert_allclose(update.theta, expected.theta, rtol=1e-12)
 
 
 def test_a_diagonal_without_anything_to_shift_it_is_refused():
@@ -293,16 +234,3 @@ def test_a_recomputed_residual_is_reported_with_its_drift():
     assert 0.0 < update.residual_drift < 1e-3
     assert update.products == update.cg_iterations + update.cg_iterations // 5
     assert 0.0 < update.residual_norm < update.gradient_norm
-
-
-def test_the_parts_of_an_update_take_no_longer_than_the_update():
-    def slowly(theta, f):
-        time.sleep(0.005)
-        return f
-
-    begin = time.perf_counter()
-    seconds = HessianFree(DAMPED).update(ZERO, wavy(bend=slowly)).seconds
-    total = time.perf_counter() - begin
-    assert seconds["search"] >= 0.005
-    assert sum(seconds[part] for part in ("gradient", "preconditioner", "cg", "search")) <= total
-    assert seconds["products"] <= seconds["cg"]

@@ -21,9 +21,6 @@ def test_a_constant_rate_stays():
 
 def test_the_rate_is_halved_when_the_loss_does_not_fall_below_the_least_so_far():
     assert rates(Plateau(0.8)) == [0.8, 0.8, 0.4, 0.2, 0.2, 0.1, 0.1]
-
-
-def test_the_rate_is_divided_by_one_and_a_half_too():
     assert rates(Plateau(0.9, divisor=1.5), (5.0, 5.0, 6.0)) == pytest.approx([0.9, 0.6, 0.4])
 
 
@@ -59,11 +56,6 @@ def test_a_rate_that_underflows_ends_the_run():
     assert rates(Stepped(1e-300, epochs=1, divisor=1e200), (1.0, 1.0)) == [None, None]
 
 
-def test_a_plateau_without_a_validation_loss_is_refused():
-    with pytest.raises(InputError, match="validation"):
-        Plateau(0.5).after_epoch(None)
-
-
 def test_a_cosine_has_its_values_at_known_points():
     schedule = Cosine(0.8, 12, least=0.2)
     known = {0: 0.8, 3: 0.2 + 0.3 * (1 + math.sqrt(0.5)), 4: 0.65, 6: 0.5, 8: 0.35, 12: 0.2, 13: 0.2, 10**9: 0.2}
@@ -72,13 +64,9 @@ def test_a_cosine_has_its_values_at_known_points():
     assert rates(schedule, (1.0, 9.0, None)) == [0.8] * 3  # epochs change nothing
 
 
-def test_a_cosine_without_a_horizon_is_constant():
-    assert [Cosine(0.8).rate(k) for k in (0, 1, 10**6)] == [0.8] * 3
-
-
-@pytest.mark.parametrize("schedule", [Schedule(0.8), Plateau(0.8), Stepped(0.8)])
-def test_the_rate_of_an_update_is_that_of_its_epoch(schedule):
-    assert [schedule.rate(k) for k in (0, 5)] == [0.8, 0.8]
+@pytest.mark.parametrize("schedule", [Schedule(0.8), Plateau(0.8), Stepped(0.8), Cosine(0.8)])
+def test_the_rate_of_an_update_is_that_of_its_epoch_and_a_cosine_without_a_horizon_is_constant(schedule):
+    assert [schedule.rate(k) for k in (0, 5, 10**6)] == [0.8] * 3
 
 
 def test_a_horizon_is_shortened_once_and_never_made_longer():
@@ -134,16 +122,11 @@ def test_a_warm_up_rises_to_one():
     assert warm_up(0, 0) == 1.0
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Cosine(0.8, 7),
-        lambda: Schedule(0.8),
-        lambda: Plateau(0.8, patience=2, gain=0.01, least=0.1),
-        lambda: Stepped(0.8, 3, least=0.1),
-    ],
-)
-@pytest.mark.parametrize("done", range(8))
+@pytest.mark.parametrize("make", [
+    lambda: Cosine(0.8, 7), lambda: Schedule(0.8), lambda: Plateau(0.8, patience=2, gain=0.01, least=0.1),
+    lambda: Stepped(0.8, 3, least=0.1),
+])  # fmt: skip
+@pytest.mark.parametrize("done", [0, 3, 7])
 def test_a_schedule_resumes_from_json_where_it_stood(make, done):
     schedule, resumed = make(), make()
     rates(schedule, LOSSES[:done])
@@ -155,20 +138,14 @@ def test_a_schedule_resumes_from_json_where_it_stood(make, done):
 
 def test_early_stopping_waits_for_as_many_evaluations_in_a_row():
     stopping = EarlyStopping(2)
-    assert [stopping.after_evaluation(loss) for loss in (5.0, 6.0, 4.0, 4.0, math.nan, 4.5)] == [
-        *[False] * 4, True, True,
-    ]  # fmt: skip
+    found = [stopping.after_evaluation(loss) for loss in (5.0, 6.0, 4.0, 4.0, math.nan, 4.5)]
+    assert found == [False] * 4 + [True] * 2
     assert stopping.best == 4.0
     assert [EarlyStopping(2).after_evaluation(loss) for loss in (math.nan, 5.0)] == [False, False]
-
-
-def test_early_stopping_resumes_from_json_where_it_stood():
-    stopping, resumed = EarlyStopping(3), EarlyStopping(3)
-    for loss in (5.0, 6.0, 5.5):
-        stopping.after_evaluation(loss)
+    resumed = EarlyStopping(3)
     resumed.load_state_dict(json.loads(json.dumps(stopping.state_dict())))
-    assert resumed.after_evaluation(5.0)
-    assert resumed.best == 5.0
+    assert resumed.after_evaluation(4.0)
+    assert resumed.best == 4.0
 
 
 def test_a_state_that_does_not_fit_changes_nothing():
@@ -184,29 +161,15 @@ def test_a_state_that_does_not_fit_changes_nothing():
     assert schedule.state_dict() == before
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: Schedule(0.0), "lr"),
-        (lambda: Schedule(math.nan), "lr"),
-        (lambda: Plateau(0.5, divisor=1.0), "divisor"),
-        (lambda: Plateau(0.5, patience=0), "patience"),
-        (lambda: Plateau(0.5, gain=1.0), "gain"),
-        (lambda: Plateau(0.5, least=0.6), "least"),
-        (lambda: Stepped(0.5, epochs=0), "epochs"),
-        (lambda: Stepped(0.5, least=-0.1), "least"),
-        (lambda: Cosine(0.0), "lr"),
-        (lambda: Cosine(0.5, 0), "horizon"),
-        (lambda: Cosine(0.5, 9.0), "horizon"),
-        (lambda: Cosine(0.5, 9, least=0.6), "least"),
-        (lambda: Cosine(0.5).shorten(0), "horizon"),
-        (lambda: Cosine(0.5).plan(3, fixed=1), "fixed"),
-        (lambda: warm_up(-1, 3), "update"),
-        (lambda: warm_up(1, -3), "updates"),
-        (lambda: EarlyStopping(0), "patience"),
-        (lambda: EarlyStopping(1, gain=-0.1), "gain"),
-    ],
-)
+@pytest.mark.parametrize(("make", "words"), [
+    (lambda: Schedule(0.0), "lr"), (lambda: Schedule(math.nan), "lr"),
+    (lambda: Plateau(0.5).after_epoch(None), "validation"), (lambda: Plateau(0.5, divisor=1.0), "divisor"),
+    (lambda: Plateau(0.5, patience=0), "patience"), (lambda: Plateau(0.5, gain=1.0), "gain"),
+    (lambda: Plateau(0.5, least=0.6), "least"), (lambda: Stepped(0.5, epochs=0), "epochs"),
+    (lambda: Stepped(0.5, least=-0.1), "least"), (lambda: Cosine(0.5, 9, least=0.6), "least"),
+    (lambda: Cosine(0.5).shorten(0), "horizon"), (lambda: Cosine(0.5).plan(3, fixed=1), "fixed"),
+    (lambda: EarlyStopping(0), "patience"), (lambda: EarlyStopping(1, gain=-0.1), "gain"),
+])  # fmt: skip
 def test_numbers_out_of_range_are_refused(make, words):
     with pytest.raises(InputError, match=words):
         make()

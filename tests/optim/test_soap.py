@@ -1,17 +1,11 @@
 """SOAP against its formula, written once more in plain float64."""
 
-from __future__ import annotations
-
-import dataclasses
-from typing import Any
-
 import numpy as np
 import pytest
 
 from hfrnn.errors import InputError
 from hfrnn.optim import soap as module
 from hfrnn.optim.blocks import MatrixBlock
-from hfrnn.optim.first_order import Adam, AdamOptions
 from hfrnn.optim.soap import SOAP, SOAPOptions
 
 SHAPES = ((4, 6), (1, 5), (5, 3), (3, 1))
@@ -20,11 +14,11 @@ N = 47
 RATES = (0.1, 0.05, 0.2, 0.1, 0.1, 0.02, 0.1, 0.1)
 
 
-def gradients(count: int, seed: int = 0) -> Any:
+def gradients(count, seed=0):
     return np.random.default_rng(seed).standard_normal((count, N)) * np.geomspace(0.2, 5, N)
 
 
-def steps(optimizer: SOAP, found: Any, rates: Any = RATES, theta: Any = None) -> Any:
+def steps(optimizer, found, rates=RATES, theta=None):
     theta = np.linspace(-1, 1, N) if theta is None else theta
     for g, lr in zip(found, rates, strict=False):
         theta = optimizer.step(theta, g, lr)
@@ -34,14 +28,14 @@ def steps(optimizer: SOAP, found: Any, rates: Any = RATES, theta: Any = None) ->
 class Plain:
     """SOAP for one matrix, as the paper's pseudocode says it: eigenvectors first, then power iterations."""
 
-    def __init__(self, W: Any, options: SOAPOptions, bases: tuple[bool, bool]) -> None:
+    def __init__(self, W, options, bases):
         self.W, self.o, self.has = W, options, bases
         self.M = self.V = np.zeros(W.shape)
         self.F = [np.zeros((n, n)) for n in W.shape]
         self.Q = [np.eye(n) for n in W.shape]
         self.t = 0
 
-    def step(self, G: Any, lr: float) -> None:
+    def step(self, G, lr):
         o, (Q_L, Q_R) = self.o, self.Q
         if self.t:
             self.M = o.beta1 * self.M + (1 - o.beta1) * G
@@ -63,24 +57,18 @@ class Plain:
         self.t += 1
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        SOAPOptions(every=1),
-        SOAPOptions(every=3, decay=0.3),
-        SOAPOptions(0.5, 0.7, 0.8, every=2, epsilon=1e-3),
-        SOAPOptions(0.0, 0.9, 0.0),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("most", [1024, 4, 3])
-def test_steps_are_those_of_the_formula(monkeypatch: pytest.MonkeyPatch, options: SOAPOptions, most: int) -> None:
+@pytest.mark.parametrize(("options", "most"), [
+    (SOAPOptions(every=1), 1024), (SOAPOptions(every=3, decay=0.3), 4),
+    (SOAPOptions(0.5, 0.7, 0.8, every=2, epsilon=1e-3), 1024), (SOAPOptions(0.5, 0.7, 0.8, every=2, epsilon=1e-3), 3),
+    (SOAPOptions(0.0, 0.9, 0.0), 4),
+])  # fmt: skip
+def test_steps_are_those_of_the_formula(monkeypatch, options, most):
     monkeypatch.setattr(module, "MOST", most)
     theta, optimizer = np.linspace(-1, 1, N), SOAP(BLOCKS, options)
     plain = []
     for block in BLOCKS:
         has = tuple(min(block.rows, block.columns) > 1 and side <= most for side in (block.rows, block.columns))
-        plain.append(Plain(theta[block.span].reshape(block.rows, block.columns), options, has))  # type: ignore[arg-type]
+        plain.append(Plain(theta[block.span].reshape(block.rows, block.columns), options, has))
     for g, lr in zip(gradients(len(RATES)), RATES, strict=True):
         theta = optimizer.step(theta, g, lr)
         for block, each in zip(BLOCKS, plain, strict=True):
@@ -88,86 +76,25 @@ def test_steps_are_those_of_the_formula(monkeypatch: pytest.MonkeyPatch, options
             np.testing.assert_allclose(theta[block.span], each.W.reshape(-1), rtol=1e-9, atol=1e-9)
 
 
-def test_with_unit_bases_the_steps_after_the_first_are_those_of_adam(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 0)
-    found, theta = gradients(8), np.linspace(-1, 1, N)
-    first = SOAP(BLOCKS, SOAPOptions(decay=0.1))
-    assert np.array_equal(steps(first, found[:1]), theta)
-    adam = Adam(AdamOptions(0.95, 0.95, decay=0.1))
-    for g, lr in zip(found[1:], RATES[1:], strict=True):
-        theta = adam.step(theta, g, lr)
-    np.testing.assert_allclose(steps(first, found[1:], RATES[1:]), theta, rtol=1e-12, atol=1e-14)
-
-
-def test_the_first_step_only_computes_the_basis() -> None:
-    optimizer = SOAP(BLOCKS, SOAPOptions(decay=0.5))
-    assert np.array_equal(steps(optimizer, gradients(1)), np.linspace(-1, 1, N))
-    state = optimizer.state_dict()
-    assert not state["mean"].any()
-    assert not state["square"].any()
-    Q = state["bases"][16:52].reshape(6, 6)  # the right side of the first block
-    G = gradients(1)[0, :24].reshape(4, 6)
-    np.testing.assert_allclose(Q.T @ Q, np.eye(6), atol=1e-13)
-    rotated = Q.T @ G.T @ G @ Q
-    np.testing.assert_allclose(rotated, np.diag(np.diag(rotated)), atol=1e-11 * np.abs(rotated).max())
-
-
-def test_the_basis_follows_a_gradient_that_turns() -> None:
-    """After steps with gradients of one direction, the basis makes their factor diagonal."""
-    optimizer, block = SOAP([MatrixBlock(0, 4, 6)], SOAPOptions(every=1, factor_beta=0.5)), np.zeros(24)
-    for g in gradients(2, seed=1)[:, :24]:
-        optimizer.step(block, g, 0.1)
-    new = gradients(1, seed=2)[0, :24]
-    for _ in range(60):
-        optimizer.step(block, new, 0.1)
-    Q, G = optimizer.state_dict()["bases"][:16].reshape(4, 4), new.reshape(4, 6)
-    rotated = Q.T @ G @ G.T @ Q
-    np.testing.assert_allclose(rotated, np.diag(np.diag(rotated)), atol=1e-6 * np.abs(rotated).max())
-    assert (np.diff(np.diag(rotated)) <= 0).all()
-
-
-def test_a_gradient_of_zero_changes_nothing() -> None:
-    optimizer, theta = SOAP(BLOCKS), np.linspace(-1, 1, N)
-    assert np.array_equal(steps(optimizer, np.zeros((12, N)), [0.1] * 12), theta)
-
-
-def test_bases_stay_orthonormal_in_float32() -> None:
-    found = gradients(300).astype("f4")
+def test_bases_stay_orthonormal_in_float32():
+    found = gradients(100).astype("f4")
     found[:, 7:12] = 0  # a row that never has a gradient
     optimizer = SOAP(BLOCKS, SOAPOptions(every=2))
-    theta = steps(optimizer, found, [1e-3] * 300, np.linspace(-1, 1, N).astype("f4"))
+    theta = steps(optimizer, found, [1e-3] * 100, np.linspace(-1, 1, N).astype("f4"))
     assert theta.dtype == "f4"
     Q = optimizer.state_dict()["bases"][:16].reshape(4, 4)
     assert Q.dtype == "f4"
     np.testing.assert_allclose(Q.T @ Q, np.eye(4), atol=1e-5)
 
 
-def test_the_defaults_are_those_of_its_authors() -> None:
-    assert dataclasses.astuple(SOAP(BLOCKS).options) == (0.95, 0.95, 0.95, 10, 1e-8, 0.0)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"beta1": 1.0}, {"beta2": -0.1}, {"factor_beta": 1.0}, {"every": 0}, {"every": 1.5}, {"epsilon": 0.0},
-     {"decay": np.inf}],
-    ids=str,
-)  # fmt: skip
-def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(options))):
-        SOAPOptions(**options)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"factors": np.zeros(7)}, r"factors of the state has shape \(7,\)"),
-        ({"bases": np.zeros(3)}, r"bases of the state has shape \(3,\)"),
-        ({"bases": "x"}, "bases of the state"),
-        ({"mean": np.zeros(N - 1)}, r"mean of the state has shape \(46,\)"),
-        ({"square": np.zeros((N, 1))}, r"square of the state has shape \(47, 1\)"),
-    ],
-)
-def test_a_state_of_other_blocks_changes_nothing(change: dict[str, Any], words: str) -> None:
+@pytest.mark.parametrize(("change", "words"), [
+    ({"factors": np.zeros(7)}, r"factors of the state has shape \(7,\)"),
+    ({"bases": np.zeros(3)}, r"bases of the state has shape \(3,\)"),
+    ({"bases": "x"}, "bases of the state"),
+    ({"mean": np.zeros(N - 1)}, r"mean of the state has shape \(46,\)"),
+    ({"square": np.zeros((N, 1))}, r"square of the state has shape \(47, 1\)"),
+])  # fmt: skip
+def test_a_state_of_other_blocks_changes_nothing(change, words):
     optimizer = SOAP(BLOCKS)
     theta = steps(optimizer, gradients(3))
     state = optimizer.state_dict()
@@ -181,7 +108,7 @@ def test_a_state_of_other_blocks_changes_nothing(change: dict[str, Any], words: 
     assert np.array_equal(optimizer.step(theta, theta, 0.1), other.step(theta, theta, 0.1))
 
 
-def test_blocks_that_do_not_cover_theta_are_refused() -> None:
+def test_blocks_that_do_not_cover_theta_are_refused():
     for blocks in (BLOCKS[1:], BLOCKS[:-1], [*BLOCKS, MatrixBlock(N, 2, 2)], [MatrixBlock(1, 1, N)]):
         with pytest.raises(InputError, match="give blocks that cover theta"):
             steps(SOAP(blocks), gradients(1))

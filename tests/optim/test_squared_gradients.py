@@ -1,18 +1,16 @@
 """The squared gradients of sequences, against a loop of objectives on one sequence each, and in the optimizer."""
 
-from typing import Any
-
 import numpy as np
 import pytest
-from support.engine_cases import Case, cases, moved, replace, vectors
+from support.engine_cases import cases, moved, replace, vectors
 from support.fake_device import FakeBackend
+from support.slow import one_in
 
 import hfrnn
 from hfrnn.engine.plan import Keep, Plan
-from hfrnn.optim.cg import diagonal_preconditioner
 
 
-def of_single_sequences(net: hfrnn.Network, batch: hfrnn.Batch, theta: Any) -> Any:
+def of_single_sequences(net, batch, theta):
     """sum_b g_b^2 / sum w by an objective for each sequence alone."""
     net.l2 = 0.0
     everyone = hfrnn.Objective(net, batch).batch
@@ -27,8 +25,8 @@ def of_single_sequences(net: hfrnn.Network, batch: hfrnn.Batch, theta: Any) -> A
 some = cases("stack", "chain", "embedding", "carried", "class-softmax", "squared", "one-sequence")
 
 
-@pytest.mark.parametrize("case", some, ids=lambda case: case.id)
-def test_squared_gradients_are_those_of_a_loop_over_single_sequences(case: Case) -> None:
+@pytest.mark.parametrize("case", one_in(2, some), ids=lambda case: case.id)
+def test_squared_gradients_are_those_of_a_loop_over_single_sequences(case):
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
     found = hfrnn.Objective(net, batch).squared_gradients(theta)
@@ -40,7 +38,7 @@ def test_squared_gradients_are_those_of_a_loop_over_single_sequences(case: Case)
 
 
 @pytest.mark.parametrize("case", cases("stack", "carried"), ids=lambda case: case.id)
-def test_squared_gradients_depend_neither_on_the_plan_nor_on_the_threads(case: Case) -> None:
+def test_squared_gradients_depend_neither_on_the_plan_nor_on_the_threads(case):
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
     plan = Plan((0, 2, 5), 3, Keep.ALL)
@@ -54,7 +52,7 @@ def test_squared_gradients_depend_neither_on_the_plan_nor_on_the_threads(case: C
         )
 
 
-def test_a_sequence_without_weight_adds_nothing() -> None:
+def test_a_sequence_without_weight_adds_nothing():
     case = cases("softmax")[0]
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
@@ -66,38 +64,8 @@ def test_a_sequence_without_weight_adds_nothing() -> None:
     np.testing.assert_allclose(silent, (whole - alone) / (batch.B - 1), rtol=1e-10, atol=1e-14)
 
 
-def test_time_is_summed_before_squaring() -> None:
-    """Under weight sharing the sum of the squares of steps is another vector."""
-    case = cases("softmax")[0]
-    net, batch = case.net(), case.data()
-    theta = vectors(net, batch)[0]
-    by_steps = np.zeros(net.n_parameters)
-    for t in range(batch.T):
-        weights = np.zeros((batch.T, batch.B))
-        weights[t] = 1.0
-        step = hfrnn.Objective(net, replace(batch, weights=weights)).squared_gradients(theta)
-        by_steps += step * batch.B / (batch.T * batch.B)
-    found = hfrnn.Objective(net, batch).squared_gradients(theta)
-    assert np.linalg.norm(by_steps - found) > 0.1 * np.linalg.norm(found)
-
-
-def test_squared_gradients_leave_the_objective_as_it_was() -> None:
-    case = cases("carried")[0]
-    net, batch = case.net(), case.data()
-    theta = vectors(net, batch)[0]
-    f = hfrnn.Objective(net, batch)
-    before, states = f.loss_and_gradient(theta), f.final_state()
-    copy = theta.copy()
-    f.squared_gradients(theta)
-    np.testing.assert_array_equal(theta, copy)
-    np.testing.assert_array_equal(f.loss_and_gradient(theta)[1], before[1])
-    for one, two in zip(states, f.final_state(), strict=True):
-        for name in one:
-            np.testing.assert_array_equal(one[name], two[name])
-
-
-@pytest.mark.parametrize("case", cases("softmax", "chain"), ids=lambda case: case.id)
-def test_squared_gradients_on_a_device_have_the_bits_of_the_host(case: Case) -> None:
+@pytest.mark.parametrize("case", one_in(5, cases("softmax", "chain")), ids=lambda case: case.id)
+def test_squared_gradients_on_a_device_have_the_bits_of_the_host(case):
     fake, batch = FakeBackend(), case.data()
     theta = vectors(case.net(), batch)[0]
     expected = hfrnn.Objective(case.net(), batch, threads=1).squared_gradients(theta)
@@ -105,7 +73,7 @@ def test_squared_gradients_on_a_device_have_the_bits_of_the_host(case: Case) -> 
     np.testing.assert_array_equal(fake.to_host(device.squared_gradients(fake.asarray(theta))), expected)
 
 
-def test_float32_gives_float32_close_to_float64() -> None:
+def test_float32_gives_float32_close_to_float64():
     case = cases("stack")[0]
     batch = case.data()
     theta = vectors(case.net(), batch)[0].astype("float32")
@@ -113,21 +81,3 @@ def test_float32_gives_float32_close_to_float64() -> None:
     double = hfrnn.Objective(case.net(), batch).squared_gradients(theta.astype("float64"))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, double, rtol=1e-4, atol=1e-6 * double.max())
-
-
-def test_a_network_is_trained_with_the_diagonal_preconditioner() -> None:
-    net = hfrnn.Network("lstm", n_in=5, hidden=6, n_out=5, dtype="float64")
-    rng = np.random.default_rng(0)
-    symbols = rng.integers(5, size=(9, 8))
-    f = hfrnn.Objective(net, hfrnn.Batch(symbols[:-1], symbols[1:]))
-    theta = net.init(seed=1, scale=0.3)
-    option = hfrnn.HessianFreeOptions(preconditioner="diagonal", preconditioner_exponent=0.5)
-    by_option = hfrnn.HessianFree(hfrnn.Damping("tikhonov", lambda_=0.1), option).update(theta, f)
-    by_hand = hfrnn.HessianFree(hfrnn.Damping("tikhonov", lambda_=0.1)).update(
-        theta, f, preconditioner=diagonal_preconditioner(f.squared_gradients(theta), 0.1, 0.5)
-    )
-    assert by_option.loss_after < by_option.loss_before
-    assert by_option.seconds["preconditioner"] > 0.0
-    np.testing.assert_array_equal(by_option.theta, by_hand.theta)
-    plain = hfrnn.HessianFree(hfrnn.Damping("tikhonov", lambda_=0.1)).update(theta, f)
-    assert not np.array_equal(by_option.theta, plain.theta)

@@ -1,9 +1,5 @@
 """How often an optimizer waits for a device, and that its results there are those of the host."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from support.engine_cases import small_problem
@@ -11,10 +7,10 @@ from support.fake_device import FakeArray, FakeBackend, transfers
 from support.linear_systems import EXACT, spd
 
 import hfrnn
-from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.errors import NonFiniteError
 from hfrnn.optim.blocks import MatrixBlock
-from hfrnn.optim.cg import CGResult, CGStop, Iterate, conjugate_gradient, diagonal_preconditioner
-from hfrnn.optim.first_order import SGD, Adam, FirstOrder
+from hfrnn.optim.cg import CGStop, conjugate_gradient, diagonal_preconditioner
+from hfrnn.optim.first_order import SGD, Adam
 from hfrnn.optim.kronecker import kronecker
 from hfrnn.optim.muon import Muon
 from hfrnn.optim.soap import SOAP
@@ -25,18 +21,16 @@ fake = FakeBackend()
 
 
 @pytest.fixture(autouse=True)
-def none_yet() -> None:
+def none_yet():
     transfers.clear()
 
 
-def on(backend: Any, x: np.ndarray[Any, Any]) -> Any:
+def on(backend, x):
     return backend.asarray(x) if backend is fake else x.copy()
 
 
 # ---------------------------------------------------------------------- conjugate gradient
-
-
-def preconditioner(kind: str, backend: Any) -> Any:
+def preconditioner(kind, backend):
     if kind == "diagonal":
         return diagonal_preconditioner(on(backend, np.geomspace(0.1, 10.0, N)), 0.3)
     gradients = np.random.default_rng(1).standard_normal((5, N))
@@ -44,7 +38,7 @@ def preconditioner(kind: str, backend: Any) -> Any:
 
 
 @pytest.mark.parametrize("bad", [np.nan, 1e200])
-def test_kronecker_factors_that_are_not_finite_are_refused_on_a_device(bad: float) -> None:
+def test_kronecker_factors_that_are_not_finite_are_refused_on_a_device(bad):
     gradients = np.ones((3, N))
     gradients[1, 7] = bad
     with pytest.raises(NonFiniteError, match="the gradients of the parts are too large"):
@@ -52,25 +46,29 @@ def test_kronecker_factors_that_are_not_finite_are_refused_on_a_device(bad: floa
     assert len(transfers) == 1
 
 
-def solve(backend: Any, kind: str = "none", indefinite: bool = False, **options: Any) -> CGResult:
+def solve(backend, kind="none", indefinite=False, **options):
     """A run of CG; the transfers are those of its iterations and of its start."""
     A, b = spd(N, condition=30.0)
     matrix, made = on(backend, -A if indefinite else A), preconditioner(kind, backend)
     x0 = on(backend, np.linspace(0.0, 1.0, N)) if options.pop("warm", False) else None
     transfers.clear()
 
-    def apply(v: Any, out: Any) -> None:
+    def apply(v, out):
         out[:] = matrix @ v
 
     return conjugate_gradient(apply, on(backend, b), x0, preconditioner=made, **{**EXACT, **options})
 
 
-@pytest.mark.parametrize("options", [{}, {"residual_every": 3}, {"warm": True}], ids=["plain", "true-residual", "warm"])
-@pytest.mark.parametrize("kind", ["none", "diagonal", "kronecker"])
-def test_an_iteration_of_cg_waits_once(kind: str, options: dict[str, Any]) -> None:
-    counts: list[int] = []
+EACH_KIND = pytest.mark.parametrize("kind", ["none", "diagonal", "kronecker"])
+EACH_START = pytest.mark.parametrize("options", [{}, {"residual_every": 3}, {"warm": True}], ids=str)
 
-    def on_iterate(iterate: Iterate) -> None:
+
+@EACH_KIND
+@EACH_START
+def test_an_iteration_of_cg_waits_once(kind, options):
+    counts = []
+
+    def on_iterate(iterate):
         counts.append(len(transfers))
 
     found = solve(fake, kind, max_iterations=12, on_iterate=on_iterate, **options)
@@ -80,9 +78,9 @@ def test_an_iteration_of_cg_waits_once(kind: str, options: dict[str, Any]) -> No
     assert len(transfers) == counts[-1]
 
 
-@pytest.mark.parametrize("options", [{}, {"residual_every": 3}, {"warm": True}], ids=["plain", "true-residual", "warm"])
-@pytest.mark.parametrize("kind", ["none", "diagonal", "kronecker"])
-def test_a_run_of_cg_on_a_device_is_that_of_the_host(kind: str, options: dict[str, Any]) -> None:
+@EACH_KIND
+@EACH_START
+def test_a_run_of_cg_on_a_device_is_that_of_the_host(kind, options):
     host, device = (solve(backend, kind, epsilon=1e-6, **options) for backend in (np, fake))
     assert (device.iterations, device.stop, device.products) == (host.iterations, host.stop, host.products)
     np.testing.assert_allclose(device.x._host, host.x, rtol=0, atol=1e-12)
@@ -96,7 +94,7 @@ def test_a_run_of_cg_on_a_device_is_that_of_the_host(kind: str, options: dict[st
 
 
 @pytest.mark.parametrize("kind", ["none", "diagonal"])
-def test_a_step_without_curvature_is_discarded_on_a_device(kind: str) -> None:
+def test_a_step_without_curvature_is_discarded_on_a_device(kind):
     host, device = (solve(backend, kind, indefinite=True) for backend in (np, fake))
     assert host.stop is device.stop is CGStop.CURVATURE
     assert (device.iterations, device.q, device.q_history) == (0, 0.0, (0.0,))
@@ -105,15 +103,14 @@ def test_a_step_without_curvature_is_discarded_on_a_device(kind: str) -> None:
     assert device.residual_norm == host.residual_norm
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("after", [0, 4])
-def test_a_product_that_is_not_finite_ends_a_run_on_a_device_at_the_last_good_iterate(after: int, bad: float) -> None:
+@pytest.mark.parametrize(("after", "bad"), [(0, np.nan), (4, np.inf)])
+def test_a_product_that_is_not_finite_ends_a_run_on_a_device_at_the_last_good_iterate(after, bad):
     found = []
     for backend in (np, fake):
         A, b = spd(N, condition=30.0)
         matrix, calls = on(backend, A), [0]
 
-        def apply(v: Any, out: Any, matrix: Any = matrix, calls: list[int] = calls) -> None:
+        def apply(v, out, matrix=matrix, calls=calls):
             out[:] = matrix @ v
             if calls[0] == after:
                 out[3] = bad
@@ -127,12 +124,6 @@ def test_a_product_that_is_not_finite_ends_a_run_on_a_device_at_the_last_good_it
     assert device.q == pytest.approx(host.q, rel=1e-12)
 
 
-def test_a_preconditioner_that_is_not_positive_is_refused_on_a_device() -> None:
-    b = on(fake, np.ones(N))
-    with pytest.raises(InputError, match=r"r\.z = -24 in iteration 0"):
-        conjugate_gradient(lambda v, out: None, b, preconditioner=lambda r, out: out.__setitem__(slice(None), -r))
-
-
 # ---------------------------------------------------------------------- Hessian-free updates
 
 FIXED = {"none": 7, "diagonal": 8, "kronecker": 11}
@@ -140,15 +131,18 @@ FIXED = {"none": 7, "diagonal": 8, "kronecker": 11}
 operator, 2 for the start of CG, 1 for the line search; 1 for a diagonal, 4 for Kronecker factors."""
 
 
-@pytest.mark.parametrize("damping", ["structural", "tikhonov", "line-search"])
-@pytest.mark.parametrize("kind", FIXED)
-def test_an_update_waits_once_an_iteration_and_once_a_trial_loss(kind: str, damping: str) -> None:
+@pytest.mark.parametrize(("kind", "damping"), [
+    ("none", "line-search"), ("diagonal", "tikhonov"), ("kronecker", "structural"),
+    pytest.param("none", "structural", marks=pytest.mark.slow),
+    pytest.param("kronecker", "line-search", marks=pytest.mark.slow),
+])  # fmt: skip
+def test_an_update_waits_once_an_iteration_and_once_a_trial_loss(kind, damping):
     options = hfrnn.HessianFreeOptions(
         preconditioner=kind, preconditioner_shift=0.1 if kind != "none" else None, cg_iterations=8, residual_every=4
     )
     (net, batch, theta), (its_net, its_batch, _) = (small_problem(backend=backend) for backend in ("numpy", fake))
     optimizer, its = (hfrnn.HessianFree(hfrnn.Damping(damping), options) for _ in range(2))
-    for _ in range(4):
+    for _ in range(3):
         host = optimizer.update(theta, hfrnn.Objective(net, batch))
         start = fake.asarray(theta)  # the host's, because roundings grow from update to update
         transfers.clear()
@@ -162,21 +156,16 @@ def test_an_update_waits_once_an_iteration_and_once_a_trial_loss(kind: str, damp
 
 # ---------------------------------------------------------------------- first-order steps
 
-MAKERS = {
-    "sgd": SGD,
-    "adam": Adam,
-    "soap": lambda: SOAP(BLOCKS),
-    "muon": lambda: Muon(BLOCKS),
-}
+MAKERS = {"sgd": SGD, "adam": Adam, "soap": lambda: SOAP(BLOCKS), "muon": lambda: Muon(BLOCKS)}
 GRADIENTS = np.random.default_rng(0).standard_normal((8, N))
 
 
 @pytest.fixture(params=MAKERS)
-def optimizer(request: pytest.FixtureRequest) -> FirstOrder:
-    return MAKERS[request.param]()  # type: ignore[no-any-return]
+def optimizer(request):
+    return MAKERS[request.param]()
 
 
-def after(optimizer: FirstOrder, gradients: Any, start: Any = None) -> Any:
+def after(optimizer, gradients, start=None):
     """Parameters after lazy steps on the device."""
     theta = fake.asarray(np.linspace(-1, 1, N)) if start is None else start
     for g in gradients:
@@ -184,7 +173,7 @@ def after(optimizer: FirstOrder, gradients: Any, start: Any = None) -> Any:
     return theta
 
 
-def test_a_lazy_step_does_not_wait_and_goes_where_a_step_goes(optimizer: FirstOrder) -> None:
+def test_a_lazy_step_does_not_wait_and_goes_where_a_step_goes(optimizer):
     theta, found = np.linspace(-1, 1, N), after(optimizer, GRADIENTS)
     assert not transfers
     optimizer.check()
@@ -196,11 +185,8 @@ def test_a_lazy_step_does_not_wait_and_goes_where_a_step_goes(optimizer: FirstOr
     assert optimizer.steps == 8
 
 
-@pytest.mark.parametrize("good", [0, 3])
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_lazy_step_that_is_not_finite_stops_all_later_ones_until_the_check(
-    optimizer: FirstOrder, good: int, bad: float
-) -> None:
+@pytest.mark.parametrize(("good", "bad"), [(0, np.nan), (3, np.inf)])
+def test_a_lazy_step_that_is_not_finite_stops_all_later_ones_until_the_check(optimizer, good, bad):
     wrong = GRADIENTS[0].copy()
     wrong[5] = bad
     before = after(optimizer, GRADIENTS[:good])
@@ -220,15 +206,8 @@ def test_a_lazy_step_that_is_not_finite_stops_all_later_ones_until_the_check(
             np.testing.assert_array_equal(optimizer.state_dict()[name]._host, value._host)
 
 
-def test_a_step_waits_for_its_own_check(optimizer: FirstOrder) -> None:
-    theta, wrong = after(optimizer, GRADIENTS[:2]), GRADIENTS[0] * np.inf
-    with pytest.raises(NonFiniteError, match="The gradient is not finite"):
-        optimizer.step(theta, fake.asarray(wrong), 0.1)
-    assert optimizer.steps == 2
-
-
 @pytest.mark.parametrize("good", [0, 1])
-def test_a_state_is_that_of_the_good_steps(optimizer: FirstOrder, good: int) -> None:
+def test_a_state_is_that_of_the_good_steps(optimizer, good):
     after(optimizer, [*GRADIENTS[:good], GRADIENTS[1] * np.nan, GRADIENTS[2]])
     with pytest.raises(NonFiniteError):
         optimizer.state_dict()

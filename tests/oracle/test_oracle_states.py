@@ -69,7 +69,7 @@ def noisy(case: Case) -> Setting:
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS, ids=["kept", "segments"])
 @pytest.mark.parametrize(
     "case",
-    slow_unless({case for case in NOISY if case.arch in ("rnn", "mlstm", "clockwork")}.__contains__, NOISY),
+    slow_unless({case for case in NOISY if case.arch in ("rnn", "clockwork")}.__contains__, NOISY),
     ids=lambda case: case.id,
     scope="module",
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import browser
-from support.report_pages import HELPERS, PROGRAM
+from support.report_pages import PROGRAM, open_page
 from support.report_runs import make_runs
 
 from hfrnn.report import write_report
@@ -17,6 +18,12 @@ from hfrnn.report import write_report
 @pytest.fixture(scope="package")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return make_runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture
+def run(runs: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy of the run of HF, to be changed."""
+    return Path(shutil.copytree(runs["hf"], tmp_path / "run"))
 
 
 @pytest.fixture(scope="package")
@@ -33,8 +40,7 @@ def shown(page: browser.Page, tmp_path: Path) -> Any:
 
     def show(*folders: Path, width: int = 1200, dark: bool = False) -> browser.Page:
         files.append(write_report(folders, tmp_path / "report.html", force=True))
-        page.open(files[-1], width=width, dark=dark)
-        page.run(f"{HELPERS}; 0" if page.run("typeof charts") == "undefined" else "0")
+        open_page(page, files[-1], width=width, dark=dark)
         return page
 
     yield show

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.method_runs import run as tiny_method
-from support.report_pages import PROGRAM, TRAIN, VALID, place, vertices
+from support.report_pages import TRAIN, VALID, needs_browser, place, vertices
 from support.report_runs import rewrite
 from support.tiny_runs import metrics
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on the PATH to look at the page with")
+pytestmark = [pytest.mark.nightly, needs_browser]
 
 CURVES = {  # of an HF run: title of the chart, name of the curve, key of the log
     ("Loss", VALID): "valid_bits", ("Loss", TRAIN): "train_bits", ("Damping", "mu"): "mu",
@@ -42,13 +41,9 @@ def test_every_curve_is_there_with_all_of_its_points(shown: Any, runs: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("names", "rule"),
-    [(("hf", "sgd"), "below 0.5 and shrinks above 1. "), (("tikhonov",), "below 0.3 and shrinks above 1. "),
-     (("hf", "tikhonov"), "")],
+    ("names", "rule"), [(("tikhonov", "sgd"), "below 0.3 and shrinks above 1. "), (("hf", "tikhonov"), "")]
 )  # fmt: skip
-def test_the_bounds_of_rho_are_those_of_the_runs(
-    shown: Any, runs: dict[str, Path], names: tuple[str, ...], rule: str
-) -> None:
+def test_the_bounds_of_rho_are_those_of_the_runs(shown, runs, names, rule) -> None:
     text = shown(*(runs[name] for name in names)).run("chartOf('rho').innerText")
     assert text[text.index("Damping grows ") + 14 :].startswith(rule) if rule else "Damping grows" not in text
 
@@ -63,20 +58,7 @@ def test_every_kind_of_run_is_drawn(shown: Any, runs: dict[str, Path], name: str
     unit = page.run("chartOf('Loss').querySelector('.unit').innerText").split(",")[0]
     assert unit == {"words": "per word", "task": "the task's loss"}.get(name, "bits per character")
     assert (("Wrong answers", 0, "wrong") in vertices(page)) == (name == "task")
-    if name == "tikhonov":
-        assert ("Damping", 0, "lambda") in vertices(page)
-        assert vertices(page).get(("Damping", 0, "mu"), (0, 0)) == (0, 0)  # of 0 there is no logarithm
-
-
-def test_music_is_drawn(shown: Any, tmp_path: Path, small_music: Path) -> None:
-    page = shown(tiny_method(tmp_path, data="jsb", arch="rnn", streams=3, updates=20).folder)
-    assert page.run("chartOf('Loss').querySelector('.unit').innerText").split(",")[0] == "nats"
-
-
-def test_all_runs_together_fit_in_one_page(shown: Any, runs: dict[str, Path]) -> None:
-    page = shown(*runs.values())
-    assert {run for _, run, _ in vertices(page)} == set(range(len(runs)))
-    assert page.run("document.querySelectorAll('#legend button').length") == len(runs)
+    assert (("Damping", 0, "lambda") in vertices(page)) == (name == "tikhonov")
 
 
 def test_summary_samples_and_options_are_there(shown: Any, runs: dict[str, Path]) -> None:
@@ -89,13 +71,9 @@ def test_summary_samples_and_options_are_there(shown: Any, runs: dict[str, Path]
     differing = page.run("[...document.querySelectorAll('tr.differs th')].map((head) => head.textContent)")
     assert "≠ damping" in differing
     assert "≠ seed" not in differing
-    before = page.run("document.querySelectorAll('.tables tr').length")
-    page.run("document.querySelector('.all input').click()")
-    assert page.run("document.querySelectorAll('.tables tr').length") > before + 30
 
 
-def test_failures_and_resumptions_are_marked(shown: Any, runs: dict[str, Path], tmp_path: Path) -> None:
-    run = Path(shutil.copytree(runs["hf"], tmp_path / "run"))
+def test_failures_and_resumptions_are_marked(shown: Any, run: Path) -> None:
     rewrite(run, lambda line: line.update(failed="no_decrease" if line["update"] in (2, 5) else None))
     page = shown(run)
     assert page.run("chartOf('Loss').querySelectorAll('.failed').length") == 2
@@ -104,23 +82,16 @@ def test_failures_and_resumptions_are_marked(shown: Any, runs: dict[str, Path], 
     assert "failed: no decrease" in page.run("document.querySelector('.tip:not([hidden])').innerText")
 
 
-def test_a_rho_off_the_scale_is_marked_at_the_edge(shown: Any, runs: dict[str, Path], tmp_path: Path) -> None:
-    run = Path(shutil.copytree(runs["hf"], tmp_path / "run"))
+def test_a_rho_off_the_scale_is_marked_at_the_edge(shown: Any, run: Path) -> None:
     rewrite(run, lambda line: line.update(rho={1: 500.0, 2: -1000.0, 3: None}.get(line["update"], 0.5)))
     page = shown(run)
     assert page.run("chartOf('rho').querySelectorAll('.off').length") == 3
-    labels = page.run("[...chartOf('rho').querySelectorAll('svg text')].map((text) => text.textContent)")
-    assert {"\u22121", "0", "1", "2", "3"} <= set(labels)
-    assert "500" not in labels
 
 
-def test_a_curve_goes_on_where_nothing_was_validated_and_breaks_where_rho_is_missing(
-    shown: Any, runs: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_curve_goes_on_where_nothing_was_validated_and_breaks_where_rho_is_missing(shown: Any, run: Path) -> None:
     def change(line: dict[str, Any]) -> None:
         line.update({"valid_bits": None, "rho": None} if line["update"] in (3, 4) else {"rho": 0.5})
 
-    run = Path(shutil.copytree(runs["hf"], tmp_path / "run"))
     rewrite(run, change)
     page = shown(run)
     d = "chartOf({!r}).querySelector('[data-series={}]').getAttribute('d')"
@@ -129,9 +100,7 @@ def test_a_curve_goes_on_where_nothing_was_validated_and_breaks_where_rho_is_mis
     assert vertices(page)["Loss", 0, VALID] == vertices(page)["rho", 0, "rho"] == (4, 4)
 
 
-def test_thousands_of_updates_are_thinned_and_keep_their_extremes(
-    shown: Any, runs: dict[str, Path], tmp_path: Path
-) -> None:
+def test_thousands_of_updates_are_thinned_and_keep_their_extremes(shown, runs, tmp_path) -> None:
     run, count = Path(shutil.copytree(runs["sgd"], tmp_path / "run")), 20_000
     line = {**metrics(run, timed=True)[0], "valid_loss": None, "valid_bits": None, "sample": None}
     lines = (
@@ -150,12 +119,9 @@ def test_thousands_of_updates_are_thinned_and_keep_their_extremes(
     )
     assert tops == pytest.approx(12, abs=1)  # the one high value, at the upper edge of the frame
     assert bottoms[0] == pytest.approx(bottoms[1] - 6, abs=1)  # the one low value
-    assert page.run("charts().find((f) => f.innerText.includes('Each column')) !== undefined")
 
 
-def test_a_run_that_goes_on_and_one_without_an_update_are_drawn(
-    shown: Any, runs: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_run_that_goes_on_and_one_without_an_update_are_drawn(shown, runs, tmp_path) -> None:
     going, begun = (Path(shutil.copytree(runs["hf"], tmp_path / name)) for name in ("going", "begun"))
     (going / "summary.json").unlink()
     with open(going / "metrics.jsonl", "ab") as log:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.report_pages import PROGRAM
+from support.report_pages import in_browser
 
 import hfrnn
 from hfrnn.analysis.prediction import predict
@@ -16,8 +16,6 @@ from hfrnn.analysis.sequences import own_sequences
 from hfrnn.report import make_page
 from hfrnn.report.examples import read_examples
 from hfrnn.runs.folder import RunFolder
-
-in_browser = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on the PATH to look at the page with")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +29,7 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "data.npz", x=x, y=y, mask=mask * 1.0, lengths=rng.integers(6, 13, 40))
     hfrnn.train(
         data=folder / "data.npz", arch="lstm", hidden=(5, 4), optimizer="adam", updates=5, standardize=True,
-        out=folder / "run", threads=1,
+        out=folder / "run", threads=1, backend="numpy",
     )  # fmt: skip
     return folder / "run"
 
@@ -74,9 +72,7 @@ def test_lost_data_are_said_and_the_rest_is_shown(arrays: Path, tmp_path: Path) 
 
 
 @in_browser
-def test_every_sequence_is_drawn_with_its_targets_and_predictions(
-    shown: Any, arrays: Path, runs: dict[str, Path]
-) -> None:
+def test_every_sequence_is_drawn_with_its_targets_and_predictions(shown, arrays, runs) -> None:
     page = shown(arrays, runs["task"], runs["hf"])
     found = page.run(
         "[...document.querySelectorAll('path.trace')].map((path) =>"
@@ -94,14 +90,6 @@ def test_every_sequence_is_drawn_with_its_targets_and_predictions(
     assert len(page.run("[...document.querySelectorAll('.trace')].map((path) => path.dataset.run)")) == 3 * 6 + 3 * 2
     page.run("document.querySelector('#legend button').click()")
     assert "run A" not in page.run("document.querySelector('main').innerText")
-
-
-@in_browser
-def test_the_reason_why_there_are_no_sequences_is_shown(shown: Any, arrays: Path, tmp_path: Path) -> None:
-    shutil.copytree(arrays, tmp_path / "run")
-    (tmp_path / "run" / "scaling.json").unlink()
-    page = shown(tmp_path / "run")
-    assert "cannot be computed: cannot read the scaling" in page.run("document.querySelector('main').innerText")
 
 
 @in_browser

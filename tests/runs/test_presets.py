@@ -8,37 +8,21 @@ from typing import Any
 import pytest
 
 from hfrnn.choices import PRESETS
-from hfrnn.cli.arguments import flag_of
 from hfrnn.cli.train import merged
 from hfrnn.data.kinds import kind_of
 from hfrnn.errors import InputError
-from hfrnn.optim.damping import Damping
-from hfrnn.option import ByData, Option, Presets
+from hfrnn.option import ByData, Option
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.defaults import default_text
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.options import run_options
 
 OF_PRESETS = {name: option for name, option in run_options().items() if option.presets is not None}
 PUBLISHED = {
-    "gradient_symbols": 100_000,
-    "first_gradient_symbols": 10_000,
-    "batch_growth": 1.15,
-    "sequence_starts": "fixed",
-    "curvature_fraction": 0.2,
-    "cg_iterations": 100,
-    "warm_start": 0.95,
-    "mu_growth": 3.0,
-    "least_damping": 0.0,
-    "armijo": 0.01,
-    "preconditioner": "none",
-    "average": 0.7,
-}
-DATA = {
-    "a text": "python-manual", "a large text": "tinyshakespeare", "music": "jsb", "a synthetic task": "addition",
-    "a table": "a.csv",
+    "gradient_symbols": 100_000, "first_gradient_symbols": 10_000, "batch_growth": 1.15, "sequence_starts": "fixed",
+    "curvature_fraction": 0.2, "cg_iterations": 100, "warm_start": 0.95, "mu_growth": 3.0, "least_damping": 0.0,
+    "armijo": 0.01, "preconditioner": "none", "average": 0.7,
 }  # fmt: skip
-KINDS = dict(zip(DATA, ("text", "large_text", "music", "task", "arrays"), strict=True))
+DATA = {"text": "python-manual", "large_text": "tinyshakespeare", "music": "jsb", "task": "addition", "arrays": "a.csv"}
 CHEAP = {
     "cg_iterations": 2, "noise_limit": 0.5, "rho_every": 5, "preconditioner_exponent": 1.0, "preconditioner_parts": 50,
     "curvature_fraction": 0.2, "preconditioner_relative_shift": 0.5, "least_damping": 1.0,
@@ -59,16 +43,16 @@ def declared(option: Option, preset: str, kind: str) -> Any:
 def test_a_preset_resolves_to_the_values_of_the_declarations(preset: str, kind: str) -> None:
     resolved = TrainConfig(preset=preset, data=DATA[kind]).resolved()
     assert {name: getattr(resolved, name) for name in OF_PRESETS} == {
-        name: declared(option, preset, KINDS[kind]) for name, option in OF_PRESETS.items()
+        name: declared(option, preset, kind) for name, option in OF_PRESETS.items()
     }
     assert resolved.resolved() == resolved
 
 
-@pytest.mark.parametrize("data", DATA.values())
-def test_the_published_preset_has_the_values_of_the_papers(data: str) -> None:
-    resolved = TrainConfig(preset="published", data=data).resolved()
-    assert {name: getattr(resolved, name) for name in PUBLISHED} == PUBLISHED
-    assert resolved.preconditioner_shift is None
+def test_the_published_preset_has_the_values_of_the_papers() -> None:
+    for data in DATA.values():
+        resolved = TrainConfig(preset="published", data=data).resolved()
+        assert {name: getattr(resolved, name) for name in PUBLISHED} == PUBLISHED
+        assert resolved.preconditioner_shift is None
 
 
 def test_tuned_is_the_default_and_depends_on_the_kind_of_data() -> None:
@@ -83,11 +67,6 @@ def test_tuned_is_the_default_and_depends_on_the_kind_of_data() -> None:
     assert {each.preconditioner for each in found.values()} == {"kronecker"}
 
 
-def test_a_file_is_a_text() -> None:
-    assert TrainConfig(text="book.txt").resolved().cg_iterations == 3
-    assert kind_of({}).about == kind_of({"data": "no such data"}).about == "a text"
-
-
 def differing(large: TrainConfig, other: TrainConfig) -> dict[str, Any]:
     """The options of the preset that differ, with their values for the large text."""
     found = {name: (getattr(large.resolved(), name), getattr(other.resolved(), name)) for name in OF_PRESETS}
@@ -96,6 +75,7 @@ def differing(large: TrainConfig, other: TrainConfig) -> dict[str, Any]:
 
 def test_large_texts_have_cheap_updates() -> None:
     small = TrainConfig(data="python-manual")
+    assert kind_of({}).about == kind_of({"data": "no such data"}).about == "a text"
     for data in ("tinyshakespeare", "ptb", "text8", "enwik8", "wikitext-2"):
         assert differing(TrainConfig(data=data), small) == CHEAP
     assert differing(TrainConfig(data="ptb", level="word", optimizer="hf"), small) == CHEAP  # 1.09 million words
@@ -141,23 +121,14 @@ def test_given_options_win_over_a_preset(preset: str) -> None:
     }  # fmt: skip
     resolved = TrainConfig(preset=preset, **given).resolved()
     assert {name: getattr(resolved, name) for name in given} == given
-    zero = {"gradient_symbols": 0, "first_gradient_symbols": 0, "warm_start": 0.0, "mu_growth": 0.0, "average": 0.0}
+    zero = dict.fromkeys(("gradient_symbols", "first_gradient_symbols", "warm_start", "mu_growth", "average"), 0)
     resolved = TrainConfig(preset=preset, **zero).resolved()
     assert {name: getattr(resolved, name) for name in zero} == zero
 
 
-@pytest.mark.parametrize(("gradient", "first"), [(None, 5_000), (400, 400), (0, 0), (50_000, 5_000)])
-def test_the_first_gradient_batch_is_not_larger_than_the_others(gradient: int | None, first: int) -> None:
-    assert TrainConfig(gradient_symbols=gradient).resolved().first_gradient_symbols == first
-
-
-@pytest.mark.parametrize("damping", ["structural", "tikhonov", "structural+tikhonov"])
-@pytest.mark.parametrize("data", ["python-manual", "jsb", "tinyshakespeare"])
-def test_the_least_lambda_does_not_depend_on_the_kind_of_damping(damping: str, data: str) -> None:
-    config = TrainConfig(damping=damping, data=data).resolved()
-    first = Damping(config.damping, config.mu, config.lambda_)
-    assert first.lambda_ * config.least_damping == pytest.approx(0.001)
-    assert TrainConfig(damping=damping, least_damping=0.3, data=data).resolved().least_damping == 0.3
+def test_the_first_gradient_batch_is_not_larger_than_the_others() -> None:
+    for gradient, first in {None: 5_000, 400: 400, 0: 0, 50_000: 5_000}.items():
+        assert TrainConfig(gradient_symbols=gradient).resolved().first_gradient_symbols == first
 
 
 def strengths(config: TrainConfig) -> tuple[float | None, float | None, float | None]:
@@ -167,18 +138,13 @@ def strengths(config: TrainConfig) -> tuple[float | None, float | None, float | 
 
 @pytest.mark.parametrize(
     ("damping", "own", "weaker"),
-    [
-        ("structural", (0.1, 0.01, 0.1), (0.01, 0.001, 1.0)),
-        ("tikhonov", (None, 1.0, 0.001), (None, 0.1, 0.01)),
-        ("structural+tikhonov", (0.1, 0.1, 0.01), (0.01, 0.01, 0.1)),
-        ("line-search", (None, None, 0.1), (None, None, 1.0)),
-    ],
-)
+    [("structural", (0.1, 0.01, 0.1), (0.01, 0.001, 1.0)), ("tikhonov", (None, 1.0, 0.001), (None, 0.1, 0.01)),
+     ("structural+tikhonov", (0.1, 0.1, 0.01), (0.01, 0.01, 0.1)), ("line-search", (None, None, 0.1), (None, None, 1))],
+)  # fmt: skip
 def test_the_damping_of_large_texts_is_weaker_at_first(damping: str, own: Any, weaker: Any) -> None:
     assert strengths(TrainConfig(damping=damping)) == pytest.approx(own)
     assert strengths(TrainConfig(damping=damping, data="ptb")) == pytest.approx(weaker)
-    published = strengths(TrainConfig(damping=damping, data="ptb", preset="published"))
-    assert published[:2] == own[:2]
+    assert strengths(TrainConfig(damping=damping, data="ptb", preset="published"))[:2] == own[:2]
 
 
 @pytest.mark.parametrize(("given", "expected"), [
@@ -189,81 +155,27 @@ def test_a_given_strength_may_become_weaker(given: dict[str, float], expected: A
     assert strengths(TrainConfig(data="ptb", **given)) == expected
 
 
-@pytest.mark.parametrize(
-    ("options", "shift"),
-    [
-        ({}, None),
-        ({"damping": "tikhonov"}, None),
-        ({"damping": "structural+tikhonov"}, None),
-        ({"lambda_": 0.0}, None),
-        ({"lambda_": 0.0, "data": "addition"}, 1e-3),
-        ({"lambda_": 0.0, "preconditioner_relative_shift": 0.0}, 1e-3),
-        ({"damping": "none", "data": "addition"}, 1e-3),
-        ({"damping": "line-search", "data": "addition"}, 1e-3),
-        ({"damping": "line-search"}, None),
-        ({"damping": "line-search", "preconditioner_shift": 0.5}, 0.5),
-        ({"damping": "line-search", "preconditioner": "none"}, None),
-        ({"damping": "none", "preset": "published"}, None),
-    ],
-)
-def test_a_preconditioner_without_lambda_or_relative_shift_has_a_shift(
-    options: dict[str, Any], shift: float | None
-) -> None:
-    assert TrainConfig(**options).resolved().preconditioner_shift == shift
-
-
-def test_a_run_has_one_shift() -> None:
-    with pytest.raises(InputError, match=r"preconditioner_relative_shift= is 0\.2, and preconditioner_shift= is 0\.5"):
-        TrainConfig(preconditioner_relative_shift=0.2, preconditioner_shift=0.5)
-    chosen = TrainConfig(preconditioner_shift=0.5).resolved()
-    assert chosen.resolved() == chosen  # the relative shift is that of the preset, and the given shift counts
-
-
-def test_first_order_optimizers_keep_their_average() -> None:
-    assert {TrainConfig(optimizer="sgd", preset=preset).resolved().average for preset in PRESETS} == {0.995}
-
-
-def text_of(name: str) -> str:
-    """Return the default of an option as the command line shows it."""
-    return default_text(run_options()[name]).worded(flag_of)
-
-
-def test_help_shows_the_defaults_of_both_presets() -> None:
-    assert text_of("mu_growth") == "0; 3 with --preset published"
-    assert text_of("gradient_symbols") == (
-        "12,500 for texts and music, 125 sequences for tasks, 25,000 for arrays; 100,000 with --preset published"
-    )
-    assert text_of("cg_iterations") == (
-        "3 for texts and music, 4 for tasks, 30 for arrays, 2 for large texts; 100 with --preset published"
-    )
-    assert text_of("noise_limit") == "0, but 0.5 for large texts; 0 with --preset published"
-    assert text_of("warm_start") == "0; 0.95 with --preset published; 0 with --damping line-search"
-    assert text_of("cg_epsilon") == "0.005"
-    own = Option("a", int, None, "A.", presets=Presets(ByData(1, 2, 3, 2), 1))
-    assert default_text(own).worded(flag_of) == (
-        "1 for texts, 2 for music and arrays, 3 for tasks; 1 with --preset published"
-    )
-    for option in OF_PRESETS.values():
-        assert option.default is None
-
-
-def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(InputError, match="preset= is 'quick': use one of tuned, published"):
-        TrainConfig(preset="quick")
-
-
-# ---------------------------------------------------------------------- files of runs
+@pytest.mark.parametrize(("options", "shift"), [
+    ({}, None), ({"damping": "tikhonov"}, None), ({"lambda_": 0.0}, None), ({"damping": "line-search"}, None),
+    ({"lambda_": 0.0, "data": "addition"}, 1e-3), ({"damping": "none", "data": "addition"}, 1e-3),
+    ({"lambda_": 0.0, "preconditioner_relative_shift": 0.0}, 1e-3),
+    ({"damping": "line-search", "preconditioner_shift": 0.5}, 0.5),
+    ({"damping": "line-search", "preconditioner": "none"}, None),
+])  # fmt: skip
+def test_a_preconditioner_without_lambda_or_relative_shift_has_a_shift(options, shift) -> None:
+    chosen = TrainConfig(**options).resolved()
+    assert chosen.preconditioner_shift == shift
+    assert chosen.resolved() == chosen
 
 
 def written(path: Path, config: TrainConfig) -> str:
-    """Write the configuration of a run to a file; return its path."""
     path.write_text(config.resolved().to_toml({"hfrnn": "0.1.0"}), "utf-8")
     return str(path)
 
 
 @pytest.mark.parametrize("options", [
-    {"data": "ptb"}, {"data": "ptb", "lambda_": 0.05}, {"mu": 0.3, "lambda_": 0.0}, {"damping": "tikhonov"},
-    {"data": "ptb", "damping": "line-search"}, {"data": "ptb", "optimizer": "sgd"}, {"preset": "published"},
+    {"data": "ptb", "lambda_": 0.05}, {"mu": 0.3, "lambda_": 0.0}, {"data": "ptb", "damping": "line-search"},
+    {"data": "ptb", "optimizer": "sgd"}, {"preset": "published"},
 ])  # fmt: skip
 def test_a_resumed_run_has_the_options_that_it_began_with(tmp_path: Path, options: dict[str, Any]) -> None:
     config = TrainConfig(**options).resolved()
@@ -272,43 +184,31 @@ def test_a_resumed_run_has_the_options_that_it_began_with(tmp_path: Path, option
     assert (found.given, found.followed) == (config.given, config.followed)
 
 
-def test_a_preset_replaces_the_defaults_in_a_file(tmp_path: Path) -> None:
-    file = written(tmp_path / "c.toml", TrainConfig(cg_iterations=7))
+def test_a_preset_or_the_size_of_another_text_replaces_the_defaults_in_a_file(tmp_path: Path) -> None:
+    file = written(tmp_path / "c.toml", TrainConfig(data="tinyshakespeare", cg_iterations=7))
     full = merged({"preset": "published"}, file)[1].resolved()
     assert {name: getattr(full, name) for name in PUBLISHED} == {**PUBLISHED, "cg_iterations": 7}
-
-
-def test_other_data_and_damping_replace_the_defaults_in_a_file(tmp_path: Path) -> None:
-    file = written(tmp_path / "c.toml", TrainConfig())
-    full = merged({"data": "addition", "damping": "line-search"}, file)[1].resolved()
-    assert (full.cg_iterations, full.curvature_fraction, full.preconditioner_shift) == (4, 0.4, 1e-3)
-
-
-def test_the_size_of_another_text_replaces_the_defaults_in_a_file(tmp_path: Path) -> None:
-    file = written(tmp_path / "c.toml", TrainConfig(data="tinyshakespeare", cg_iterations=7))
     full = merged({"data": "python-manual"}, file)[1].resolved()
     assert differing(full, TrainConfig()) == {"cg_iterations": 7}
     assert strengths(full) == strengths(TrainConfig())
 
 
 def test_another_damping_replaces_strengths_in_a_file_that_nobody_gave(tmp_path: Path) -> None:
-    file = written(tmp_path / "c.toml", TrainConfig(data="ptb"))
-    other = merged({"damping": "tikhonov"}, file)[1]
-    assert strengths(other) == strengths(TrainConfig(data="ptb", damping="tikhonov"))
-    file = written(tmp_path / "given.toml", TrainConfig(data="ptb", lambda_=0.05))
-    other = merged({"damping": "tikhonov"}, file)[1]
-    assert strengths(other) == strengths(TrainConfig(data="ptb", damping="tikhonov", lambda_=0.05))
-    file = written(tmp_path / "least.toml", TrainConfig(data="ptb", lambda_=0.05, least_damping=1.0))
+    for given in ({}, {"lambda_": 0.05}):
+        file = written(tmp_path / "c.toml", TrainConfig(data="ptb", **given))
+        other = merged({"damping": "tikhonov"}, file)[1]
+        assert strengths(other) == strengths(TrainConfig(data="ptb", damping="tikhonov", **given))
+    file = written(tmp_path / "c.toml", TrainConfig(data="ptb", lambda_=0.05, least_damping=1.0))
     assert strengths(merged({}, file)[1]) == (0.1, 0.05, 1.0)
 
 
-def test_options_of_a_preconditioner_have_an_effect_with_the_tuned_preset_only() -> None:
+def test_a_preset_is_for_hessian_free_optimization_and_options_of_a_preconditioner_for_the_tuned_one() -> None:
+    assert {TrainConfig(optimizer="sgd", preset=preset).resolved().average for preset in PRESETS} == {0.995}
+    with pytest.raises(InputError, match="preset= was given, and optimizer= is adam"):
+        merged({"preset": "tuned", "optimizer": "adam"}, None)
     merged({"preconditioner_parts": 5}, None)
     for given in ({"preset": "published"}, {"preconditioner": "none"}):
         with pytest.raises(InputError, match="preconditioner= is none: it is for preconditioner='kronecker'"):
             merged({"preconditioner_parts": 5, **given}, None)
-
-
-def test_a_preset_is_for_hessian_free_optimization() -> None:
-    with pytest.raises(InputError, match="preset= was given, and optimizer= is adam"):
-        merged({"preset": "tuned", "optimizer": "adam"}, None)
+    with pytest.raises(InputError, match=r"preconditioner_relative_shift= is 0\.2, and preconditioner_shift= is 0\.5"):
+        TrainConfig(preconditioner_relative_shift=0.2, preconditioner_shift=0.5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,6 @@ from hfrnn.errors import CheckpointError, InputError
 from hfrnn.kernels import registry
 from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
 
-Arrays = dict[str, Any]
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -29,20 +26,21 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "net.safetensors"
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("arch", hfrnn.architectures())
-def test_a_saved_network_comes_back_with_its_arguments_and_the_bits_of_its_weights(
-    tmp_path: Path, arch: str, dtype: str
-) -> None:
-    net = hfrnn.Network(
-        arch, 4, (4, 3), 4, dtype=dtype, embedding=2, l2=0.5, direct_output=False, **SMALL.get(arch, {})
-    )
+def test_a_saved_network_comes_back_with_its_arguments_and_the_bits_of_its_weights(tmp_path: Path, arch: str) -> None:
+    dtype = "float64" if arch in ("rnn", "gru", "scrn") else "float32"
+    options = {"dtype": dtype, "embedding": 2, "l2": 0.5, "direct_output": False, **SMALL.get(arch, {})}
+    net = hfrnn.Network(arch, 4, (4, 3), 4, **options)
     theta = net.init(seed=5) + np.arange(net.n_parameters, dtype=dtype)
     hfrnn.save(net, theta, tmp_path / "net.safetensors")
     found = hfrnn.load(tmp_path / "net.safetensors")
     assert found.net.config == net.config
     assert found.theta.dtype == net.dtype
     np.testing.assert_array_equal(found.theta, theta)
+    blocks = load_file(tmp_path / "net.safetensors")
+    assert blocks.keys() == net.views(theta).keys()
+    for name, view in net.views(theta).items():
+        np.testing.assert_array_equal(blocks[name], view)
     assert found.vocabulary is None
 
 
@@ -56,14 +54,6 @@ def test_options_and_classes_come_back(tmp_path: Path) -> None:
         found = hfrnn.load(tmp_path / "net.safetensors").net
         assert found.describe() == net.describe()
         assert {k: list(v) if isinstance(v, tuple) else v for k, v in net.config.items()} == found.config
-
-
-def test_the_blocks_are_stored_under_their_names(file: Path) -> None:
-    net, theta, _ = hfrnn.load(file)
-    blocks = load_file(file)
-    assert blocks.keys() == net.views(theta).keys()
-    for name, view in net.views(theta).items():
-        np.testing.assert_array_equal(blocks[name], view)
 
 
 def test_a_vocabulary_is_saved_with_its_network(tmp_path: Path) -> None:
@@ -83,23 +73,17 @@ def test_a_file_is_replaced_in_one_step_and_left_alone_by_an_error(file: Path) -
     with pytest.raises(InputError, match="theta"):
         hfrnn.save(net, np.full(net.n_parameters, np.nan), file)
     assert file.read_bytes() == before
+    with pytest.raises(InputError, match="no folder"):
+        hfrnn.save(net, net.init(), file.parent / "nowhere" / "net")
     hfrnn.save(net, net.init(), file)
     assert hfrnn.load(file).net.config == net.config
-    assert os.listdir(file.parent) == [file.name]
-
-
-def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
-    net = hfrnn.Network("rnn", 1, 1, 1)
-    with pytest.raises(InputError, match="no folder"):
-        hfrnn.save(net, net.init(), tmp_path / "nowhere" / "net")
-
-
-def test_an_option_that_json_cannot_hold_is_refused(tmp_path: Path) -> None:
-    net = hfrnn.Network("rnn", 1, 1, 1)
     net.config["colour"] = object()
     with pytest.raises(InputError, match="JSON"):
-        hfrnn.save(net, net.init(), tmp_path / "net")
-    assert not os.listdir(tmp_path)
+        hfrnn.save(net, net.init(), file.with_name("other"))
+    assert os.listdir(file.parent) == [file.name]
+    file.write_bytes(b"\x80\x04N.")
+    with pytest.raises(InputError, match=r"net\.safetensors is not a run folder"):
+        hfrnn.load(file)
 
 
 def test_an_architecture_must_be_registered_to_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,47 +96,30 @@ def test_an_architecture_must_be_registered_to_be_loaded(tmp_path: Path, monkeyp
         hfrnn.load(tmp_path / "net")
 
 
-def test_a_link_to_a_file_is_followed(file: Path) -> None:
-    link = file.with_name("link")
-    link.symlink_to(file)
-    assert hfrnn.load(link).net.config == hfrnn.load(file).net.config
-
-
 def test_a_file_has_one_set_of_weights(file: Path) -> None:
     with pytest.raises(InputError, match="which is 'last'"):
         hfrnn.load(file, which="last")
 
 
-def changed(**given: Any) -> Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]:
+def changed(**given: Any) -> Any:
     """Change arguments of the network."""
     return lambda arrays, meta: (arrays, {**meta, "arguments": {**meta["arguments"], **given}})
 
 
-DAMAGED: dict[str, Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]] = {
+OTHER = Vocabulary.build("ab", "char")
+DAMAGED: dict[str, Any] = {
     "no arguments": lambda arrays, meta: (arrays, {}),
-    "arguments of a list": lambda arrays, meta: (arrays, {"arguments": [1]}),
     "the description of a run": lambda arrays, meta: (arrays, {"network": {"n_in": 3, "n_out": 2}, "update": 3}),
-    "an architecture of a list": changed(arch=[1]),
-    "another size": changed(hidden=[4, 4]),
     "a huge size": changed(n_in=10**12),
-    "huge layers": changed(hidden=[10**12, 4]),
-    "a size that is text": changed(hidden="5"),
-    "no size": changed(n_out=None),
     "an unknown option": changed(colour=1),
     "an option out of range": changed(leak=3.0),
     "another type": changed(dtype="float64"),
-    "another loss": changed(loss="hinge"),
     "a block less": lambda arrays, meta: ({k: v for k, v in arrays.items() if k != "layer0.W_h"}, meta),
-    "a block more": lambda arrays, meta: ({**arrays, "layer0.W_z": arrays["layer0.W_h"]}, meta),
     "a block of another shape": lambda arrays, meta: ({**arrays, "layer0.W_h": arrays["layer0.W_h"][:-1]}, meta),
     "a block of another type": lambda arrays, meta: ({**arrays, "layer0.W_h": arrays["layer0.W_h"].astype(int)}, meta),
     "a block with NaN": lambda arrays, meta: ({**arrays, "layer0.W_h": arrays["layer0.W_h"] * np.nan}, meta),
     "a damaged vocabulary": lambda arrays, meta: (arrays, {**meta, "vocabulary": {"format": "x"}}),
-    "a vocabulary of a list": lambda arrays, meta: (arrays, {**meta, "vocabulary": [1]}),
-    "another vocabulary": lambda arrays, meta: (
-        arrays,
-        {**meta, "vocabulary": Vocabulary.build("ab", "char").to_json()},
-    ),
+    "another vocabulary": lambda arrays, meta: (arrays, {**meta, "vocabulary": OTHER.to_json()}),
 }
 
 
@@ -163,23 +130,15 @@ def test_a_file_that_does_not_fit_itself_is_refused_in_one_sentence(file: Path, 
     with pytest.raises(InputError) as refused:
         hfrnn.load(file)
     assert file.name in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 def test_every_cut_and_every_flipped_byte_is_noticed(file: Path) -> None:
     content = file.read_bytes()
     rng = np.random.default_rng(0)
-    for position in rng.integers(0, len(content), 150).tolist():
+    for position in rng.integers(0, len(content), 40).tolist():
         file.write_bytes(content[:position])
         with pytest.raises(CheckpointError if position > 8 else InputError):
             hfrnn.load(file)
         file.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
         with pytest.raises(InputError):
             hfrnn.load(file)
-
-
-def test_other_files_are_refused(tmp_path: Path) -> None:
-    for name, content in {"empty": b"", "text": b"no weights here, only words", "pickle": b"\x80\x04N."}.items():
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError, match=f"{name} is not a run folder"):
-            hfrnn.load(tmp_path / name)

@@ -1,4 +1,4 @@
-"""What a run trains on: the sequences, symbols and validation batches of texts, tasks and music."""
+"""What a run trains on: the sequences, symbols and validation batches of texts, tasks and music, and lost files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.command_line import refused
+from support.data_runs import make_data_runs
 from support.music_files import pieces_of, stored
-from support.tiny_runs import TEXT, text_file
+from support.tiny_runs import TEXT, text_file, tiny_train
 
 import hfrnn
 from hfrnn.data.kinds.data_kind import DataKind, Pool
@@ -33,22 +35,14 @@ def source(folder: Path, **options: Any) -> Source:
 def music(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A collection of few pieces, and its file."""
     monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
-    file = tmp_path / "jsb" / "jsb.npz"
-    file.parent.mkdir()
-    file.write_bytes(stored())
-    return file
-
-
-# ---------------------------------------------------------------------- text
+    (tmp_path / "jsb").mkdir()
+    return text_file(tmp_path, stored(), "jsb/jsb.npz")
 
 
 def test_a_text_s_pool_and_symbols_are_those_of_its_training_part(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"text": str(text_file(tmp_path)), "sequence_length": 10, "sequence_starts": "fixed"}
-    text = open_source(TrainConfig(**options).resolved())
-    vocabulary = text.vocabulary
+    text = source(tmp_path, sequence_length=10, sequence_starts="fixed")
+    vocabulary, part = text.vocabulary, TEXT[: round(0.9 * len(TEXT))]
     assert isinstance(text.data, Text)
-    assert vocabulary is not None
-    part = TEXT[: round(0.9 * len(TEXT))]
     assert vocabulary.decode(text.text()) == part
     inputs, targets, weights, lengths = text.pool(0)
     count = (len(part) - 1) // 10
@@ -57,9 +51,8 @@ def test_a_text_s_pool_and_symbols_are_those_of_its_training_part(tmp_path: Path
     assert vocabulary.decode(inputs.T.ravel()) == part[: 10 * count]
     assert vocabulary.decode(targets.T.ravel()) == part[1 : 10 * count + 1]
     assert text.pool(5) is text.pool(0)
-    assert (text.name, text.unit, text.in_bits, text.fresh, text.counts_errors) == (
-        "text.txt", "character", True, False, False,
-    )  # fmt: skip
+    facts = (text.name, text.unit, text.in_bits, text.fresh, text.counts_errors)
+    assert facts == ("text.txt", "character", True, False, False)
     assert text.network == {"n_in": vocabulary.size, "n_out": vocabulary.size, "loss": "softmax"}
     assert text.sha256
 
@@ -68,7 +61,6 @@ def test_a_text_is_cut_at_other_symbols_in_every_epoch(tmp_path: Path) -> None:
     config = TrainConfig(text=str(text_file(tmp_path)), sequence_length=10)
     text = open_source(config.resolved())
     vocabulary = text.vocabulary
-    assert vocabulary is not None
     part, pools = TEXT[: round(0.9 * len(TEXT))], [text.pool(epoch) for epoch in range(40)]
     starts = []
     for epoch, pool in enumerate(pools):
@@ -82,12 +74,7 @@ def test_a_text_is_cut_at_other_symbols_in_every_epoch(tmp_path: Path) -> None:
 
 
 def test_a_text_is_validated_on_every_symbol_of_its_part_once(tmp_path: Path) -> None:
-    validation = source(tmp_path).validation
-    assert validation is not None
-    assert validation.weights.sum() == len(TEXT) - round(0.9 * len(TEXT)) - 1
-
-
-def test_a_text_without_a_validation_part_has_none(tmp_path: Path) -> None:
+    assert source(tmp_path).validation.weights.sum() == len(TEXT) - round(0.9 * len(TEXT)) - 1
     assert source(tmp_path, fractions=(1, 0, 0)).validation is None
 
 
@@ -102,28 +89,22 @@ def test_classes_of_a_text_go_by_training_frequency(tmp_path: Path) -> None:
 
 
 def test_rare_words_are_left_out_of_a_new_run_s_vocabulary(tmp_path: Path) -> None:
-    text = text_file(tmp_path, "one two one three one two\n" * 20 + "four five\n" * 2 + "one two\n" * 20)
-    sizes = [
-        open_source(TrainConfig(text=str(text), level="word", sequence_length=5, **more).resolved()).network["n_in"]
-        for more in ({}, {"min_count": 3}, {"max_vocabulary": 4})
-    ]
-    assert sizes[0] > sizes[1] > 3
-    assert sizes[2] == 4
+    words = "one two one three one two\n" * 20 + "four five\n" * 2 + "one two\n" * 20
+    options = {"text": str(text_file(tmp_path, words, "w.txt")), "level": "word", "sequence_length": 5}
+    limits = ({}, {"min_count": 3}, {"max_vocabulary": 4})
+    every, frequent, few = (source(tmp_path, **options, **more).network["n_in"] for more in limits)
+    assert every > frequent > 3
+    assert few == 4
 
 
 def test_a_resumed_run_s_text_keeps_the_symbols_that_it_was_started_with(tmp_path: Path) -> None:
-    result = train(text=text_file(tmp_path), hidden=3, updates=1, sequence_length=10, out=tmp_path / "run")
+    result = tiny_train(tmp_path, optimizer="adam", updates=1)
     folder = hfrnn.runs.folder.RunFolder(tmp_path / "run")
     again = open_source(result.config, folder)
-    vocabulary = again.vocabulary
-    assert vocabulary is not None
-    assert again.network["n_in"] == vocabulary.size == result.net.n_in
+    assert again.network["n_in"] == again.vocabulary.size == result.net.n_in
     text_file(tmp_path, TEXT + "x")
     with pytest.raises(CheckpointError, match="has changed since the run was started"):
         open_source(result.config, folder)
-
-
-# ---------------------------------------------------------------------- tasks
 
 
 @pytest.mark.parametrize("name", tasks())
@@ -132,20 +113,17 @@ def test_a_task_says_its_network_and_makes_batches_that_fit_it(tmp_path: Path, n
     task = source(tmp_path, data=name, length=25, **few)
     assert isinstance(task.data, SyntheticTask)
     net = hfrnn.Network("rnn", hidden=4, **task.network)
-    theta = net.init(0)
-    pool = task.pool(0)
+    theta, pool = net.init(0), task.pool(0)
     assert pool.inputs.shape[1] == (task.task.fixed_count or 7)
-    assert np.isfinite(net.loss(theta, task.batch(pool, slice(0, 3))))
-    assert task.validation is not None
-    assert np.isfinite(net.loss(theta, task.validation))
-    errors = task.errors(net.run(theta, task.validation)[0])
-    assert 0 <= errors <= 1
+    for batch in (task.batch(pool, slice(0, 3)), task.validation):
+        assert np.isfinite(net.loss(theta, batch))
+    assert 0 <= task.errors(net.run(theta, task.validation)[0]) <= 1
     assert (task.in_bits, task.fresh, task.counts_errors, task.text()) == (False, True, True, None)
 
 
 def test_every_epoch_and_every_seed_of_a_task_has_sequences_of_its_own(tmp_path: Path) -> None:
     def drawn(epoch: int, seed: int = 0) -> bytes:
-        return bytes(source(tmp_path, data="addition", seed=seed, sequences=50).pool(epoch).inputs.tobytes())
+        return source(tmp_path, data="addition", seed=seed, sequences=50).pool(epoch).inputs.tobytes()
 
     assert drawn(0) == drawn(0)
     assert drawn(3) == drawn(3)
@@ -153,32 +131,21 @@ def test_every_epoch_and_every_seed_of_a_task_has_sequences_of_its_own(tmp_path:
 
 
 def test_a_task_is_validated_on_the_same_sequences_whatever_the_seed(tmp_path: Path) -> None:
-    one, other = (source(tmp_path, data="addition", seed=seed).validation for seed in (0, 1))
-    assert one is not None
-    assert other is not None
-    np.testing.assert_array_equal(one.inputs, other.inputs)
-    assert one.B == VALIDATION_SEQUENCES
-
-
-def test_no_epoch_of_a_task_has_a_sequence_of_its_validation(tmp_path: Path) -> None:
-    task = source(tmp_path, data="addition", sequences=200)
-    assert task.validation is not None
-    held_out = {column.tobytes() for column in np.swapaxes(task.validation.inputs, 0, 1)}
-    for epoch in range(3):
-        trained = {column.tobytes() for column in np.swapaxes(task.pool(epoch).inputs, 0, 1)}
+    one, other = (source(tmp_path, data="addition", seed=seed, sequences=200) for seed in (0, 1))
+    np.testing.assert_array_equal(one.validation.inputs, other.validation.inputs)
+    assert one.validation.B == VALIDATION_SEQUENCES
+    held_out = {column.tobytes() for column in np.swapaxes(one.validation.inputs, 0, 1)}
+    for epoch in range(3):  # which no epoch has
+        trained = {column.tobytes() for column in np.swapaxes(one.pool(epoch).inputs, 0, 1)}
         assert len(trained) == 200
         assert not trained & held_out
 
 
 def test_a_task_of_few_sequences_has_all_of_them_in_every_epoch_and_says_so(tmp_path: Path) -> None:
     task = source(tmp_path, data="memorization-5bit", length=20)
-    assert task.validation is not None
     for epoch in range(2):
         np.testing.assert_array_equal(task.pool(epoch).inputs, task.validation.inputs)
-    assert task.lines() == [
-        "task      memorization-5bit, length 20: all 32 sequences in every epoch",
-        "          the same ones to validate",
-    ]
+    assert task.lines()[0] == "task      memorization-5bit, length 20: all 32 sequences in every epoch"
     with pytest.raises(InputError, match=r"^sequences= was given, and the task memorization-5bit has 32 sequences"):
         source(tmp_path, data="memorization-5bit", length=20, sequences=10)
     others = source(tmp_path, data="addition", length=30, sequences=10).lines()
@@ -187,7 +154,6 @@ def test_a_task_of_few_sequences_has_all_of_them_in_every_epoch_and_says_so(tmp_
 
 def test_the_errors_of_a_task_are_the_share_of_wrong_answers(tmp_path: Path) -> None:
     task = source(tmp_path, data="addition", length=30)
-    assert task.validation is not None
     answers = np.array(task.validation.targets)
     assert task.errors(answers) == 0
     answers[:, :250] += 0.1
@@ -204,21 +170,15 @@ def test_updates_of_a_task_draw_from_their_own_epoch(tmp_path: Path) -> None:
     assert sequences.epoch == 3
 
 
-# ---------------------------------------------------------------------- music
-
-
 def test_music_is_its_pieces_side_by_side(tmp_path: Path, music: Path) -> None:
     found = source(tmp_path, data="jsb")
     assert isinstance(found.data, Music)
     assert found.network == {"n_in": 88, "n_out": 88, "loss": "logistic"}
     inputs, targets, weights, lengths = found.pool(0)
-    assert lengths is not None
-    assert weights is not None
     assert lengths.tolist() == [3, 5]
     np.testing.assert_array_equal(targets[:3, 0], pieces_of(3, 5)[0])
     np.testing.assert_array_equal(inputs[1:3, 0], pieces_of(3, 5)[0][:2])
     assert weights.sum() == 8
-    assert found.validation is not None
     np.testing.assert_array_equal(found.validation.targets[:6, 1], pieces_of(3, 6, seed=1)[1])
     assert (found.in_bits, found.fresh, found.counts_errors, found.text()) == (False, False, False, None)
 
@@ -232,9 +192,6 @@ def test_music_that_has_changed_is_not_resumed(tmp_path: Path, music: Path) -> N
         train(resume=tmp_path / "run", updates=3)
 
 
-# ---------------------------------------------------------------------- all of them
-
-
 def test_some_columns_of_a_pool_take_their_weights_and_lengths_along() -> None:
     rng = np.random.default_rng(0)
     pool = Pool(rng.random((4, 6, 2)), rng.random((4, 6, 1)), rng.random((4, 6)), rng.integers(1, 5, 6))
@@ -246,19 +203,41 @@ def test_some_columns_of_a_pool_take_their_weights_and_lengths_along() -> None:
 
 
 @pytest.mark.parametrize("data", ["addition", "jsb"])
+def test_options_of_a_text_are_refused_without_one(tmp_path: Path, music: Path, data: str) -> None:
+    for option in ({"valid": "x.txt"}, {"test": "x.txt"}, {"fractions": (0.5, 0.5, 0)}, {"classes": 5}):
+        told = f"{next(iter(option))}= was given, and {data} is (a synthetic task|music): it is for .*: leave it out"
+        with pytest.raises(InputError, match=told):
+            source(tmp_path, data=data, **option)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
+    """A run on each kind of data, and its file, which is gone."""
+    folder = tmp_path_factory.mktemp("data")
+    made = make_data_runs(folder, "drive", "real")
+    text = tiny_train(folder, optimizer="adam").folder
+    found = {"text": (text, folder / "text.txt"), "table": (made["drive"], folder / "drive.csv")}
+    found["arrays"] = (made["real"], folder / "real.npz")
+    for _, file in found.values():
+        file.unlink()
+    return found
+
+
+@pytest.mark.parametrize("data", ["text", "table", "arrays"])
+@pytest.mark.parametrize("command", ["train --updates 9 --resume", "spectrum"])
+def test_a_command_for_the_own_data_only_asks_to_put_it_back(runs, command: str, data: str):
+    run, file = runs[data]
+    begin = f"Error: the data of {run} is not as it was when the run was started: there is no file {file}"
+    assert refused(*command.split(), run).startswith(begin)
+
+
 @pytest.mark.parametrize(
-    "option", [{"valid": "x.txt"}, {"test": "x.txt"}, {"fractions": (0.5, 0.5, 0)}, {"classes": 5}], ids=str
+    ("command", "data"), [("evaluate", "text"), ("evaluate", "table"), ("evaluate", "arrays"), ("predict", "table")]
 )
-def test_options_of_a_text_are_refused_without_one(
-    tmp_path: Path, music: Path, data: str, option: dict[str, Any]
-) -> None:
-    (name,) = option
-    with pytest.raises(
-        InputError, match=f"{name}= was given, and {data} is (a synthetic task|music): it is for .*: leave it out"
-    ):
-        source(tmp_path, data=data, **option)
-
-
-def test_a_task_that_is_too_short_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="needs a length of at least 21, not 5"):
-        source(tmp_path, data="addition", length=5)
+def test_a_command_that_takes_a_file_says_how_to_give_another_one(runs, tmp_path: Path, command: str, data: str):
+    run, file = runs[data]
+    output = ["--output", tmp_path / "out.npz"] if command == "predict" else []
+    found = refused(command, run, *output)
+    assert f"there is no file {file} (sha256 " in found
+    assert ", or give another one: " in found
+    assert found.endswith(f" {command} {run} FILE")

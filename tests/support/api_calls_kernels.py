@@ -1,4 +1,4 @@
-"""Small valid calls of the public functions for kernels and for PyTorch, and the kinds of their arguments."""
+"""Calls of the public functions for kernels and for PyTorch, and the kinds of their arguments."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import functools
 from typing import Any
 
 import numpy as np
+import pytest
 
 import hfrnn
-from hfrnn.choices import DTYPES
+from hfrnn.data.kinds import KINDS
 from hfrnn.interop import TorchLayout, from_torch, gradient_to_torch, to_torch
+from hfrnn.kernels import registry
+from hfrnn.runs.optimizers import OPTIMIZERS
 
-from .api_calls import FLAG, NETWORK, Call, of
-from .wrong_values import any_string, array, choice, count, nothing, number
+from .api_calls import NETWORK, Call, tried
+from .wrong_values import any_string, array, nothing, number
 
 
 def state_dict() -> dict[str, Any]:
@@ -31,121 +34,64 @@ def vector() -> Any:
     return from_torch(state_dict(), activation="tanh")[1]
 
 
-BOUND = number().or_none()
-KERNEL_OPTION = {"name": "zoneout", "kind": lambda: float, "default": None, "help": "Probability."}
+def layout() -> TorchLayout:
+    return TorchLayout(torch_net(), state_dict())
 
 
-def registered(name: Any, kernel: Any) -> None:
+def register_kernel(name: Any, kernel: Any) -> None:
     """Register a kernel, and forget it again."""
-    from hfrnn.kernels import registry
-
-    before = dict(registry._kernels)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_kernels", dict(registry._kernels))
         hfrnn.register_kernel(name, kernel)
-    finally:
-        registry._kernels.clear()
-        registry._kernels.update(before)
+
+
+def register_data(name: Any, kind: Any) -> None:
+    hfrnn.register_data(name, kind)
+    KINDS.forget(name)
+
+
+def register_optimizer(name: Any, optimizer: Any) -> None:
+    hfrnn.register_optimizer(name, optimizer)
+    OPTIMIZERS.forget(name)
 
 
 class Unfinished(hfrnn.Kernel):
     """A kernel that is never run."""
 
 
+class NoKind(hfrnn.DataKind):
+    """A kind of data that is never used."""
+
+
+class NoOptimizer(hfrnn.Optimizer):
+    """An optimizer that is never used."""
+
+
+CLASS, BOUND, TEXT, EMBEDDING = nothing().or_none(), number().or_none(), any_string(), nothing().or_none()
+NAME = any_string().but(
+    {"empty string": False, "string with NUL": False, "string with escapes": False, "long string": None}
+)
+MODEL = nothing().but({"dict": None})
+KNOWN = {"net": torch_net, "like": state_dict}
+ARGUMENTS = {"net": NETWORK.but({"right": None}), "like": MODEL, "embedding": EMBEDDING}
+THERE = array(vector, lists=None, finite=False)
+FLAT = array(vector, lists=None, finite=False, integers=False).but({"trailing axis": None})
+
 CALLS: list[Call] = [
-    Call(
-        "register_kernel",
-        registered,
-        {"name": "tried", "kernel": lambda: Unfinished},
-        {
-            "name": any_string().but(
-                {"empty string": False, "string with NUL": False, "string with escapes": False, "long string": None}
-            ),
-            "kernel": nothing().or_none(),
-        },
-    ),
-    Call(
-        "Option",
-        hfrnn.Option,
-        KERNEL_OPTION,
-        {
-            "name": any_string().but(
-                {
-                    "empty string": False,
-                    "string of a number": False,
-                    "string with NUL": False,
-                    "string with escapes": False,
-                    "long string": None,
-                }
-            ),
-            "kind": nothing(),
-            "default": number().or_none().but({"10**30": False, "-10**30": False}),
-            "help": any_string(),
-            "many": FLAG,
-            "least": BOUND,
-            "most": BOUND,
-            "above": BOUND,
-            "below": BOUND,
-            "unit": any_string(),
-            "zero": any_string(),
-            "otherwise": any_string(),
-            "optional": FLAG,
-            "choices": nothing().but({"empty list": None}),
-        },
-    ),
-    Call(
-        "Slot",
-        hfrnn.Slot,
-        {"name": "a", "width": 2},
-        {
-            "name": any_string(),
-            "width": count(0),
-            "bias": FLAG,
-            "below": FLAG,
-            "input": FLAG,
-        },
-    ),
-    Call(
-        "from_torch",
-        from_torch,
-        {"model": state_dict, "activation": "tanh"},
-        {
-            "model": nothing().but({"dict": None}),
-            "embedding": nothing().or_none(),
-            "loss": choice("softmax", "logistic", "squared"),
-            "l2": number(0),
-            "dtype": choice(*DTYPES),
-        },
-    ),
-    *(
-        Call(
-            name,
-            function_,
-            {"net": torch_net, argument: lambda: from_torch(state_dict(), activation="tanh")[1], "like": state_dict},
-            {
-                "net": NETWORK.but({"right": None}),
-                "like": nothing().but({"dict": None}),
-                "embedding": nothing().or_none(),
-                argument: array(lambda: from_torch(state_dict(), activation="tanh")[1], lists=None, finite=False),
-            },
-        )
-        for name, function_, argument in (
-            ("to_torch", to_torch, "theta"),
-            ("gradient_to_torch", gradient_to_torch, "gradient"),
-        )
-    ),
-    Call(
-        "TorchLayout",
-        TorchLayout,
-        {"net": torch_net, "like": state_dict},
-        {"net": NETWORK.but({"right": None}), "like": nothing().but({"dict": None}), "embedding": nothing().or_none()},
-    ),
-    *(
-        Call(
-            f"TorchLayout.{method}",
-            of(method),
-            {"self": lambda: TorchLayout(torch_net(), state_dict()), argument: vector},
-            {argument: array(vector, lists=None, finite=False, integers=False).but({"trailing axis": None})},
-        )
-        for method, argument in (("direction", "v"), ("gradient", "g"), ("parameters", "theta"))
-    ),
-]
+    tried(register_kernel, {"name": "tried", "kernel": lambda: Unfinished}, name=NAME, kernel=CLASS),
+    tried(register_data, {"name": "tried", "kind": lambda: NoKind}, name=NAME, kind=None),
+    tried(register_optimizer, {"name": "tried", "optimizer": lambda: NoOptimizer}, name=NAME, optimizer=None),
+    tried(hfrnn.Option, {"name": "zoneout", "kind": lambda: float, "default": None, "help": "Probability."},
+        name=NAME.but({"string of a number": False}), kind=nothing(),
+        default=number().or_none().but({"10**30": False, "-10**30": False}), help=TEXT, least=BOUND, most=BOUND,
+        above=BOUND, below=BOUND, unit=TEXT, zero=TEXT, otherwise=TEXT, choices=nothing().but({"empty list": None}),
+        **dict.fromkeys(("digits", "named", "group", "needs", "shapes", "path", "presets"))),  # those are not for users
+    tried(hfrnn.Slot, {"name": "a", "width": 2}),
+    tried(from_torch, {"model": state_dict, "activation": "tanh"}, model=MODEL, embedding=EMBEDDING),
+    tried(to_torch, {**KNOWN, "theta": vector}, **ARGUMENTS, theta=THERE),
+    tried(gradient_to_torch, {**KNOWN, "gradient": vector}, **ARGUMENTS, gradient=THERE),
+    tried(TorchLayout, KNOWN, **ARGUMENTS, trainable=None),
+    tried(TorchLayout.direction, {"self": layout, "v": vector}, v=FLAT),
+    tried(TorchLayout.gradient, {"self": layout, "g": vector}, g=FLAT),
+    tried(TorchLayout.parameters, {"self": layout, "theta": vector}, theta=FLAT),
+]  # fmt: skip

@@ -24,7 +24,6 @@ PATIENCE = 60.0
 
 
 def found() -> str | None:
-    """The program, None where there is none."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
@@ -42,7 +41,6 @@ class Page:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call a method of the protocol and wait for its answer."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
         if self._session is not None:
@@ -68,18 +66,15 @@ class Page:
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def theme(self, dark: bool) -> None:
-        """What the system prefers."""
         feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[feature])
 
     def run(self, script: str) -> Any:
-        """The value of an expression, waited for if it is a promise."""
         done = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        """Wait until an expression is true."""
         end = time.monotonic() + PATIENCE
         while not self.run(condition):
             assert time.monotonic() < end, condition
@@ -90,11 +85,9 @@ class Page:
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 
     def move(self, x: float, y: float) -> None:
-        """Put the mouse there."""
         self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def press(self, key: str) -> None:
-        """Press a key that has a name."""
         for kind in ("keyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key)
 
@@ -104,12 +97,10 @@ class Page:
         return base64.b64decode(shot["data"])
 
     def close(self) -> None:
-        """End the browser."""
         self._session = None
         self.send("Browser.close")
 
     def _receive(self) -> dict[str, Any]:
-        """The next message; events are noted."""
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._reading], [], [], PATIENCE)
             part = os.read(self._reading, 1 << 20) if ready else b""
@@ -136,12 +127,8 @@ def browser(program: str, profile: Path) -> Iterator[Page]:
     """A page of a browser of its own, which ends with it; the profile is a new folder."""
     words = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
     shell = 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null'  # 3 is where it listens, 4 where it speaks
-    with subprocess.Popen(
-        ["/bin/sh", "-c", shell, "sh", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, bufsize=0,
-    ) as process:  # fmt: skip
-        assert process.stdin is not None
-        assert process.stdout is not None
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "bufsize": 0}
+    with subprocess.Popen(["/bin/sh", "-c", shell, "sh", *words], **pipes) as process:
         try:
             page = Page(process.stdout.fileno(), process.stdin.fileno())
             yield page

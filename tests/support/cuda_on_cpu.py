@@ -31,8 +31,6 @@ KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(
 
 
 class Parameter(NamedTuple):
-    """A parameter of a kernel: its type in C, and its name."""
-
     kind: str
     name: str
 
@@ -42,7 +40,6 @@ class Parameter(NamedTuple):
 
 
 def kernels_in(source: str) -> dict[str, list[Parameter]]:
-    """Return the parameters of each kernel of a source, by its name."""
     found = {}
     for name, listed in KERNEL.findall(source):
         parts = [" ".join(part.split()) for part in listed.split(",")]
@@ -93,7 +90,6 @@ def compiled(source: str) -> ctypes.CDLL:
 
 
 def _argument(parameter: Parameter, value: Any, real: Any) -> Any:
-    """Return an argument as CuPy passes it: pointers, 64-bit integers and double-precision numbers."""
     if parameter.is_pointer:
         assert isinstance(value, FakeArray), f"{parameter.name} is {type(value).__name__}, expected an array"
         host = value._host
@@ -107,18 +103,7 @@ def _argument(parameter: Parameter, value: Any, real: Any) -> Any:
 
 
 class FusedFakeBackend(FakeBackend):
-    """The fake device with the fused kernels of the backend `cupy`.
-
-    Parameters
-    ----------
-    shared_memory : int
-        Bytes of shared memory that a block may have; with 0 no kernel runs a whole segment.
-
-    Attributes
-    ----------
-    launches : Counter
-        Number of launches of each kernel.
-    """
+    """The fake device with the fused kernels of the backend `cupy`; with no shared memory none runs a whole segment."""
 
     processors = 3
     """So few that blocks of several sequences occur."""

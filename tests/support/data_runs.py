@@ -12,6 +12,7 @@ import hfrnn
 ROWS = 260
 TRAINED: dict[str, Any] = {
     "arch": "leaky", "hidden": 4, "optimizer": "adam", "updates": 3, "threads": 1, "dtype": "float64",
+    "backend": "numpy",
 }  # fmt: skip
 
 
@@ -37,38 +38,30 @@ def oscillator() -> dict[str, Any]:
     return {"pos": 50 + 10 * np.sin(t), "vel": np.cos(t)}
 
 
-def make_data_runs(folder: Path) -> dict[str, Path]:
-    """Runs by name; the data of each are in the folder, under its name."""
+def make_data_runs(folder: Path, *names: str) -> dict[str, Path]:
+    """Runs by name, all or some; the data of each are in the folder, under its name."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((20, 9, 2))
-    steps = x.cumsum(axis=1)
-    lengths = rng.integers(5, 10, 20)
+    steps, lengths = x.cumsum(axis=1), rng.integers(5, 10, 20)
+    mask = 1.0 * (rng.random((20, 9)) < 0.9)
+    mask[:, 0] = 1
     arrays = {
-        "real": {
-            "x": x,
-            "y": 30 + 5 * steps[:, :, ::-1],
-            "lengths": lengths,
-            "mask": 1.0 * (rng.random((20, 9)) < 0.9),
-        },
+        "real": {"x": x, "y": 30 + 5 * steps[:, :, ::-1], "lengths": lengths, "mask": mask},
         "bits": {"x": x, "y": (steps > 0) * 1.0},
         "classes": {"x": x, "y": (steps > 0).sum(axis=2)},
         "same": {"x": steps[:, :-1], "y": steps[:, 1:]},
+        "window": {"x": oscillator()["pos"], "y": oscillator()["vel"]},
     }
-    arrays["real"]["mask"][:, 0] = 1
+    tables = {"drive": (driven(rng), ("u",), ("temp", "speed")), "vdp": (oscillator(), ("pos", "vel"), ("pos", "vel"))}
     made = {}
-    for name, each in arrays.items():
-        np.savez(folder / f"{name}.npz", **each)
-        made[name] = hfrnn.train(
-            data=str(folder / f"{name}.npz"), out=folder / name, standardize=name == "real", **TRAINED
-        ).folder
-    np.savez(folder / "window.npz", x=oscillator()["pos"], y=oscillator()["vel"])
-    made["window"] = hfrnn.train(data=str(folder / "window.npz"), window=40, out=folder / "window", **TRAINED).folder
-    for name, columns, inputs, targets in (
-        ("drive", driven(rng), "u", "temp,speed"), ("vdp", oscillator(), "pos,vel", "pos,vel"),
-    ):  # fmt: skip
-        table = str(write_table(folder / f"{name}.csv", columns))
-        made[name] = hfrnn.train(
-            data=table, inputs=tuple(inputs.split(",")), targets=tuple(targets.split(",")), window=40,
-            out=folder / name, **TRAINED,
-        ).folder  # fmt: skip
+    for name in names or (*arrays, *tables):
+        options: dict[str, Any] = {} if name in ("bits", "classes", "same") else {"window": 40}
+        options = {"standardize": True} if name == "real" else options
+        if name in arrays:
+            np.savez(folder / f"{name}.npz", **arrays[name])
+        else:
+            columns, options["inputs"], options["targets"] = tables[name]
+            write_table(folder / f"{name}.csv", columns)
+        data = str(folder / f"{name}.{'npz' if name in arrays else 'csv'}")
+        made[name] = hfrnn.train(data=data, out=folder / name, **options, **TRAINED).folder
     return made

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import hfrnn
-from hfrnn.arrays.backend import Backend, get_backend
+from hfrnn.arrays.backend import Backend
 from hfrnn.engine.plan import Keep, Plan
 
 MU, LAMBDA = 0.7, 0.3
@@ -256,6 +256,3 @@ def assert_same(actual: dict[str, Any], expected: dict[str, Any], rtol: float = 
         else:
             error, size = np.linalg.norm(x.astype(y.dtype) - y), np.linalg.norm(y)
             assert error <= rtol * size + 1e-300, f"{name}: error {error:.2e} on a norm of {size:.2e}"
-
-
-NUMPY = get_backend("numpy")

@@ -41,7 +41,6 @@ def _asks(file: str) -> bool:
 
 
 def transferred() -> None:
-    """Add the place in hfrnn that asked for values to `transfers`."""
     frame = sys._getframe(2)
     while frame.f_back is not None and not _asks(frame.f_code.co_filename.replace("\\", "/")):
         frame = frame.f_back
@@ -56,7 +55,6 @@ def _refuse(what: str) -> Callable[..., Any]:
 
 
 def operand(x: Any) -> Any:
-    """The NumPy array of a device array, or a Python number."""
     if isinstance(x, FakeArray):
         return x._host
     if type(x) in SCALARS:
@@ -128,8 +126,6 @@ PACKAGE = "fake_cupy"
 
 
 class FakeArray:
-    """An array on the fake device."""
-
     __module__ = PACKAGE
     __slots__ = ("_host",)
     __array_ufunc__ = None  # NumPy's functions and operators refuse it
@@ -148,15 +144,9 @@ class FakeArray:
     shape, dtype, ndim, size, nbytes, strides, flags = (
         _attribute(n, False) for n in ("shape", "dtype", "ndim", "size", "nbytes", "strides", "flags")
     )
+    argsort = _method("argsort")
     T, real, imag = (_attribute(n, True) for n in ("T", "real", "imag"))
     item, tolist, get = _explicit("item"), _explicit("tolist"), _explicit("get", "copy")
-    sum, max, min, all, reshape, swapaxes, astype, copy, view, repeat, argsort = (
-        _method(n)
-        for n in (
-            "sum", "max", "min", "all", "reshape", "swapaxes", "astype", "copy", "view", "repeat", "argsort",
-        )
-    )  # fmt: skip
-    transpose = _method("transpose")
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -165,7 +155,6 @@ class FakeArray:
 
     @property
     def data(self) -> SimpleNamespace:
-        """The memory, with its address."""
         record("attribute", "data")
         return SimpleNamespace(ptr=self._host.ctypes.data)
 
@@ -200,6 +189,8 @@ class FakeArray:
     __eq__, __ne__ = _binary("__eq__"), _binary("__ne__")  # type: ignore[assignment]
 
 
+for _name in ("sum", "max", "min", "all", "reshape", "swapaxes", "transpose", "astype", "copy", "view", "repeat"):
+    setattr(FakeArray, _name, _method(_name))
 for _name in ("add", "sub", "mul", "truediv", "matmul", "and", "or", "xor", "rshift", "lt", "le", "gt", "ge", "pow"):
     setattr(FakeArray, f"__{_name}__", _binary(f"__{_name}__"))
 for _name in ("add", "sub", "mul", "truediv", "matmul"):

@@ -33,8 +33,6 @@ __all__ = ["Call", "FakeArray", "FakeBackend", "HostAsDevice", "calls", "counts"
 
 
 class _Linalg:
-    """The decompositions that optimizers use."""
-
     def eigh(self, a: FakeArray) -> tuple[FakeArray, FakeArray]:
         record("function", "linalg.eigh", 1)
         values, vectors = np.linalg.eigh(_device_operand(a))
@@ -61,7 +59,6 @@ class _Runtime:
     TOTAL = 8 * 2**30
 
     def memGetInfo(self) -> tuple[int, int]:
-        """Free and total bytes."""
         record("function", "cuda.runtime.memGetInfo")
         return 5 * 2**30, self.TOTAL
 
@@ -147,7 +144,6 @@ class Namespace(ModuleType):
         return array.memory
 
     def asnumpy(self, a: FakeArray) -> Any:
-        """The explicit way back."""
         record("function", "asnumpy", 1)
         transferred()
         return np.array(operand(a))

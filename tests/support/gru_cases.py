@@ -1,4 +1,4 @@
-"""A small gated recurrent unit of either kind and a batch for it, for test_gru.py and test_gru_torch.py."""
+"""A small gated network and a batch for it, for test_gru.py, test_gru_torch.py and test_lstm_1997.py."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import random
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -32,8 +32,13 @@ CONTENT = {
 PIECE = 100
 
 
+def put(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
 def zipped(members: dict[str, bytes]) -> bytes:
-    """Return a zip archive."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
@@ -54,11 +59,8 @@ class Site:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.files = {
-            f"/{folder}/{name}": content
-            for folder in ("original", "mirror")
-            for name, content in {**CONTENT["ptb"], **CONTENT["tinyshakespeare"], **ARCHIVES}.items()
-        }
+        contents = {**CONTENT["ptb"], **CONTENT["tinyshakespeare"], **ARCHIVES}
+        self.files = {f"/{folder}/{name}": contents[name] for folder in ("original", "mirror") for name in contents}
         self.odd: dict[str, Answer] = {}
         self.sent = 0  # bytes of endless answers
         self.seen: list[tuple[str, str]] = []
@@ -74,42 +76,38 @@ class Site:
         sha256 = hashlib.sha256(content).hexdigest()
         return Remote(f"{self.address}/original/{name}", sha256, len(content), members)
 
-    def give(self, handler: BaseHTTPRequestHandler, content: bytes, length: int | None = None) -> None:
-        """Send content; with a larger `length` the answer ends early."""
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(len(content) if length is None else length))
-        handler.end_headers()
-        handler.wfile.write(content)
+
+def send(
+    handler: BaseHTTPRequestHandler, content: bytes, headers: Mapping[str, object] | None = None, code: int = 200
+) -> None:
+    """Send content, with its length if no headers are given; a header that is None is left out."""
+    handler.send_response(code)
+    for name, value in ({"Content-Length": len(content)} if headers is None else headers).items():
+        if value is not None:
+            handler.send_header(name, str(value))
+    handler.end_headers()
+    handler.wfile.write(content)
 
 
 def break_off(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Send half of the file and close the connection."""
     content = site.files[handler.path]
-    site.give(handler, content[: len(content) // 2], len(content))
+    send(handler, content[: len(content) // 2], {"Content-Length": len(content)})
 
 
 def status(code: int) -> Answer:
-    """Return an answer with an error status."""
     return lambda site, handler: handler.send_error(code)
 
 
 def rubbish(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Send a web page instead of the file."""
-    site.give(handler, b"<html>please log in</html>")
+    send(handler, b"<html>please log in</html>")
 
 
 def endless(encoding: str | None = None, code: int = 200, length: int | None = None) -> Answer:
     """Return an answer whose body never ends; perhaps compressed, that of a redirect, or with a length announced."""
 
     def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(code)
-        if encoding is not None:
-            handler.send_header("Content-Encoding", encoding)
-        if length is not None:
-            handler.send_header("Content-Length", str(length))
-        if code == 302:
-            handler.send_header("Location", f"{site.address}/mirror/text8.zip")
-        handler.end_headers()
+        location = f"{site.address}/mirror/text8.zip" if code == 302 else None
+        send(handler, b"", {"Content-Encoding": encoding, "Content-Length": length, "Location": location}, code)
         packer = zlib.compressobj(wbits=31)
         with suppress(OSError):  # until the client has enough
             while not site.closing.is_set() and site.sent < 10**8:  # a client without a bound must not fill the memory
@@ -120,63 +118,34 @@ def endless(encoding: str | None = None, code: int = 200, length: int | None = N
 
 
 def compressed(encoding: str, wbits: int) -> Answer:
-    """Return an answer with the right content, compressed although that was not asked for."""
-
     def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
         packer = zlib.compressobj(wbits=wbits)
         content = packer.compress(site.files[handler.path]) + packer.flush()
-        handler.send_response(200)
-        handler.send_header("Content-Encoding", encoding)
-        handler.send_header("Content-Length", str(len(content)))
-        handler.end_headers()
-        handler.wfile.write(content)
+        send(handler, content, {"Content-Length": len(content), "Content-Encoding": encoding})
 
     return answer
 
 
 def redirect(path: str) -> Answer:
-    """Return an answer that redirects to another path of the site."""
-
-    def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(302)
-        handler.send_header("Location", site.address + path)
-        handler.send_header("Content-Length", "0")
-        handler.end_headers()
-
-    return answer
+    return lambda site, handler: send(handler, b"", {"Location": site.address + path, "Content-Length": 0}, 302)
 
 
 def silent(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Send nothing until the server ends."""
     site.closing.wait(30)
 
 
 def stall(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Send half of the file and then nothing."""
-    content = site.files[handler.path]
-    site.give(handler, content[: len(content) // 2], len(content))
+    break_off(site, handler)
     handler.wfile.flush()
     site.closing.wait(30)
 
 
-def refuse_python(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Send status 403 to Python's own user agents."""
-    if handler.headers["User-Agent"].lower().startswith("python"):
-        handler.send_error(403)
-    else:
-        site.give(handler, site.files[handler.path])
-
-
 def once(first: Answer) -> Answer:
-    """Return an answer that differs for the first request only."""
-    asked: list[str] = []
-
     def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
-        asked.append(handler.path)
-        if len(asked) == 1:
+        if len(site.seen) == 1:
             first(site, handler)
         else:
-            site.give(handler, site.files[handler.path])
+            send(handler, site.files[handler.path])
 
     return answer
 
@@ -191,7 +160,7 @@ def local_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site
             if self.path in site.odd:
                 site.odd[self.path](site, self)
             elif self.path in site.files:
-                site.give(self, site.files[self.path])
+                send(self, site.files[self.path])
             else:
                 self.send_error(404)
 

@@ -22,13 +22,9 @@ EXTREMES = {"minimum": "maximum", "maximum": "minimum", "min": "max", "max": "mi
 ORDERED = {"matmul": 0, "subtract": 0, "divide": 0, "where": 1}
 """Calls whose two operands may be swapped, with the position of the first."""
 UNTOUCHED = {
-    ast.FunctionDef: {"args", "returns", "decorator_list"},
-    ast.ClassDef: {"bases", "keywords", "decorator_list"},
-    ast.Lambda: {"args"},
-    ast.AnnAssign: {"annotation"},
-    ast.Raise: {"exc", "cause"},
-    ast.JoinedStr: {"values"},
-}
+    ast.FunctionDef: {"args", "returns", "decorator_list"}, ast.ClassDef: {"bases", "keywords", "decorator_list"},
+    ast.Lambda: {"args"}, ast.AnnAssign: {"annotation"}, ast.Raise: {"exc", "cause"}, ast.JoinedStr: {"values"},
+}  # fmt: skip
 """Fields that no mutant changes: type hints, defaults, and texts."""
 
 
@@ -46,7 +42,6 @@ class Mutant:
     after: str
 
     def apply(self, source: bytes) -> bytes:
-        """Return the source with the change made."""
         return source[: self.start] + self.text.encode() + source[self.stop :]
 
     def __str__(self) -> str:
@@ -54,16 +49,7 @@ class Mutant:
 
 
 def mutants(file: str, source: bytes, only_cited: bool = False) -> list[Mutant]:
-    """Return every mutant of a file.
-
-    Parameters
-    ----------
-    file : str
-        Its name, for the reports.
-    source : bytes
-    only_cited : bool
-        Change only statements with a comment that cites an equation; otherwise all function bodies.
-    """
+    """Return every mutant of the function bodies of a file, or only of statements whose comment cites an equation."""
     lines = source.splitlines(keepends=True)
     starts = [0, *accumulate(len(line) for line in lines)]
     cited = {number for number, line in enumerate(lines, 1) if CITATION.search(line.decode())}
@@ -73,10 +59,8 @@ def mutants(file: str, source: bytes, only_cited: bool = False) -> list[Mutant]:
         for operator, target, text in [] if node in kept else changes(node):
             if text == ast.unparse(target):
                 continue
-            start, stop = (
-                starts[target.lineno - 1] + target.col_offset,
-                starts[target.end_lineno - 1] + target.end_col_offset,
-            )
+            start = starts[target.lineno - 1] + target.col_offset
+            stop = starts[target.end_lineno - 1] + target.end_col_offset
             head, tail = source[starts[target.lineno - 1] : start], source[stop : starts[target.end_lineno]]
             before, after = (
                 " ".join((head + middle + tail).decode().split()) for middle in (source[start:stop], text.encode())
@@ -104,9 +88,19 @@ def changeable(node: ast.AST, cited: set[int] | None, inside: bool = False, chos
 
 
 def is_unknown_size(call: ast.AST, argument: ast.AST) -> bool:
-    """Return whether an argument is the -1 of a reshape, for which NumPy takes any negative number."""
     is_reshape = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "reshape"
     return is_reshape and ast.unparse(argument) == "-1"
+
+
+def lines_of(mutant: Mutant, source: bytes) -> range:
+    """Return the lines of the statement that a mutant changes, without the statements in it."""
+    found = range(mutant.line, mutant.line + 1)
+    for node in ast.walk(ast.parse(source)):  # from the outside to the inside
+        if isinstance(node, ast.stmt):
+            last = node.body[0].lineno - 1 if hasattr(node, "body") else node.end_lineno
+            lines = range(node.lineno, max(node.lineno, last) + 1)
+            found = lines if mutant.line in lines else found
+    return found
 
 
 def single_assignments(tree: ast.AST) -> set[ast.AST]:
@@ -164,7 +158,6 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST, str]]:
 
 
 def negated(test: ast.expr) -> Iterator[tuple[str, ast.AST, str]]:
-    """Negate a condition, unless another operator does."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield "negate a condition", test, bracketed(operand)
@@ -212,6 +205,5 @@ def call(node: ast.Call) -> Iterator[tuple[str, ast.AST, str]]:
 
 
 def bracketed(node: ast.expr) -> str:
-    """Return the source of an expression that may stand anywhere."""
     text = ast.unparse(node)
     return text if isinstance(node, ast.Name | ast.Constant | ast.Attribute | ast.Subscript | ast.Call) else f"({text})"

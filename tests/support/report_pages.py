@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from support import browser
 
 PROGRAM = browser.found()
 """The path of Chromium; None if there is none."""
+needs_browser = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on the PATH to look at the page with")
 VALID, TRAIN = "validation", "training"
 
 HELPERS = """
@@ -19,6 +23,16 @@ const curves = () => charts().flatMap((figure) => [...figure.querySelectorAll("p
 })));
 const pick = (name, value) => document.querySelector(`input[name="${name}"][value="${value}"]`).click();
 """
+
+
+def in_browser(test: Any) -> Any:
+    """Mark a test that looks at a page."""
+    return pytest.mark.nightly(needs_browser(test))
+
+
+def open_page(page: browser.Page, file: Path, **how: Any) -> None:
+    page.open(file, **how)
+    page.run(f"{HELPERS}; 0" if page.run("typeof charts") == "undefined" else "0")
 
 
 def number(value: float | None) -> str:

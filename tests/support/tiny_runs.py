@@ -8,7 +8,7 @@ from typing import Any
 
 from hfrnn.data.kinds import kind_of, takers
 from hfrnn.runs.optimizers import OPTIMIZERS
-from hfrnn.training.trainer import TrainingResult, train
+from hfrnn.training.trainer import Callback, TrainingResult, train
 
 TEXT = "The quick brown fox, over the lazy dog; and back again.\n" * 40
 OPTIONS: dict[str, Any] = {
@@ -16,7 +16,7 @@ OPTIONS: dict[str, Any] = {
     "backend": "numpy",
 }  # fmt: skip
 FLAGS = ["--backend", "numpy", "--hidden", "4", "--sequence-length", "10", "--updates", "2"]
-FLAGS += ["--gradient-symbols", "300"]
+FLAGS += ["--gradient-symbols", "300", "--sample-length", "0"]
 
 
 def text_file(folder: Path, content: str | bytes = TEXT, name: str = "text.txt") -> Path:
@@ -42,6 +42,18 @@ def tiny_train(folder: Path, name: str = "run", callbacks: tuple[Any, ...] = (),
     if options["text"] == folder / "text.txt" and not options["text"].exists():
         text_file(folder)
     return train(out=folder / name, callbacks=callbacks, **options)
+
+
+def callback(**methods: Any) -> Callback:
+    """A callback with these methods."""
+    made = Callback()
+    vars(made).update(methods)
+    return made
+
+
+def after(update: int, action: Any) -> Callback:
+    """A callback that calls a function after an update."""
+    return callback(on_update=lambda record: action() if record["update"] == update else None)
 
 
 def metrics(run: Path, timed: bool = False) -> list[dict[str, Any]]:

@@ -45,7 +45,6 @@ def state_dict(
 
 
 def kind_of(p: Arrays) -> str:
-    """The kind of a state dict, which is the name of its recurrent module."""
     return next(kind for kind in ("lstm", "rnn", "gru") if f"{kind}.weight_hh_l0" in p)
 
 
@@ -108,7 +107,6 @@ def inner(u: Any, v: Any) -> float:
 
 
 def named(p: Arrays) -> dict[str, str]:
-    """The argument that says what the embedding is called."""
     return {"embedding": "embedding"} if "embedding.weight" in p else {}
 
 

@@ -12,7 +12,6 @@ LOSSES = ("softmax", "squared", "logistic")
 
 
 def torch_module() -> Any:
-    """The module torch; the test is skipped without it."""
     return pytest.importorskip("torch", reason="PyTorch is not installed (extra peers)")
 
 
@@ -63,7 +62,6 @@ def random_case(torch: Any, kind: str, layers: int, seed: int) -> tuple[Any, Any
 
 
 def time_first(model: Any, *tensors: Any) -> list[Any]:
-    """Tensors in hfrnn's order of axes."""
     return [tensor.transpose(0, 1) if model.body.core.batch_first else tensor for tensor in tensors]
 
 
@@ -91,7 +89,6 @@ def gauss_newton_product(torch: Any, model: Any, x: Any, y: Any, loss: str, v: l
 
 
 def hessian_product(torch: Any, model: Any, x: Any, y: Any, loss: str, v: list[Any]) -> list[Any]:
-    """The exact Hessian times v, by double backward."""
     parameters = list(model.parameters())
     gradient = torch.autograd.grad(mean_loss(torch, loss)(model(x), y), parameters, create_graph=True)
     product = torch.autograd.grad(gradient, parameters, v, allow_unused=True)

@@ -1,7 +1,5 @@
 """The corpora known by name train from their files."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -13,34 +11,24 @@ import hfrnn
 from hfrnn.cli import main
 from hfrnn.sources.open import run_text
 
-FLAGS = [
-    "--hidden",
-    "8",
-    "--sequence-length",
-    "20",
-    "--updates",
-    "2",
-    "--gradient-symbols",
-    "2000",
-    "--validate-every",
-    "1",
-]
+FLAGS = ["--hidden", "8", "--sequence-length", "20", "--gradient-symbols", "2000", "--validate-every", "1"]
 DATA = Path(os.environ.get("HFRNN_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 FIRST = {"tinyshakespeare": "tinyshakespeare/tinyshakespeare.txt", "ptb-char": "ptb/ptb.train.txt"}
 
 
 @pytest.fixture(params=FIRST)
-def corpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def corpus(request, monkeypatch):
     if not (DATA / FIRST[request.param]).is_file():
         pytest.skip(f"{request.param} is not under HFRNN_DATA")
     monkeypatch.setenv("HFRNN_DATA", str(DATA))
     return str(request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.corpus
-def test_a_corpus_trains_samples_and_is_scored(corpus: str, tmp_path: Path) -> None:
+def test_a_corpus_trains_samples_and_is_scored(corpus, tmp_path):
     run = tmp_path / "run"
-    arguments = ["train", "--data", corpus, *FLAGS, "--out", str(run), "--sample-length", "20"]
+    arguments = ["train", "--data", corpus, *FLAGS, "--updates", "2", "--out", str(run), "--sample-length", "20"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     assert f"text      {corpus}: " in result.stdout
@@ -49,12 +37,3 @@ def test_a_corpus_trains_samples_and_is_scored(corpus: str, tmp_path: Path) -> N
     part = run_text(hfrnn.runs.folder.RunFolder(run), "valid")[:3000]
     found = hfrnn.evaluate(*hfrnn.load(run), part, unknown="skip")
     assert found.bits_per_symbol == pytest.approx(lines[1]["valid_bits"], abs=0.5)
-
-
-@pytest.mark.corpus
-def test_a_corpus_file_given_as_a_text_trains_too(tmp_path: Path) -> None:
-    path = DATA / FIRST["tinyshakespeare"]
-    if not path.is_file():
-        pytest.skip("tinyshakespeare is not under HFRNN_DATA")
-    result = hfrnn.train(text=path, hidden=8, sequence_length=20, updates=1, gradient_symbols=2000, out=tmp_path / "r")
-    assert result.summary["last"]["valid_bits"] < 7

@@ -1,11 +1,5 @@
 """A dry run plans and times a run, and leaves no trace."""
 
-from __future__ import annotations
-
-import re
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -20,11 +14,13 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.training.dry_run import dry_run
 
 
-def config(folder: Path, **options: Any) -> TrainConfig:
-    return TrainConfig(text=str(text_file(folder)), hidden=(4,), sequence_length=10, gradient_symbols=300, **options)
+def config(folder, **options):
+    return TrainConfig(
+        text=str(text_file(folder)), hidden=(4,), sequence_length=10, gradient_symbols=300, backend="numpy", **options
+    )
 
 
-def test_a_dry_run_has_the_plans_that_the_run_takes(tmp_path: Path) -> None:
+def test_a_dry_run_has_the_plans_that_the_run_takes(tmp_path):
     found = dry_run(config(tmp_path, checkpoint="3"))
     run = tiny_train(tmp_path, checkpoint="3")
     stored = load_checkpoint(run.folder / "last.safetensors")[1]["plans"]
@@ -34,7 +30,7 @@ def test_a_dry_run_has_the_plans_that_the_run_takes(tmp_path: Path) -> None:
     assert stored["curvature"]["shards"][-1] == 12
 
 
-def test_a_dry_run_measures_and_adds_up(tmp_path: Path) -> None:
+def test_a_dry_run_measures_and_adds_up(tmp_path):
     found = dry_run(config(tmp_path))
     assert min(found.gradient, found.loss, found.product) > 0
     assert found.update_seconds(3) == pytest.approx(found.gradient + 2 * found.loss + 3 * found.product)
@@ -42,7 +38,7 @@ def test_a_dry_run_measures_and_adds_up(tmp_path: Path) -> None:
     assert more == pytest.approx(10 * found.product)
 
 
-def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path, monkeypatch):
     text = text_file(tmp_path)
     monkeypatch.chdir(tmp_path)
     before = snapshot(tmp_path)
@@ -51,25 +47,17 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, monkeypatc
     assert [line.split()[0] for line in result.output.splitlines()] == [
         "network", "gradient", "curvature", "memory", "gradient", "loss", "product", "update",
     ]  # fmt: skip
-    assert max(map(len, result.output.splitlines())) <= 80
     assert " 0.0" not in result.output
     assert snapshot(tmp_path) == before
 
 
-def test_a_dry_run_names_only_cg_iterations_that_an_update_can_make(tmp_path: Path) -> None:
-    text = text_file(tmp_path)
-    for most, named in ((3, r"s with 3 CG"), (40, r"s with 10, .* with 30, .* with 40 CG")):
-        flags = [*FLAGS, "--cg-iterations", str(most), "--dry-run"]
-        lines = CliRunner().invoke(main, ["train", str(text), *flags]).output.splitlines()
-        assert re.fullmatch(rf"update    about [^,]*{named} iterations", lines[-1]), lines
-
-
-def test_a_budget_that_nothing_fits_is_refused_with_the_numbers(tmp_path: Path) -> None:
+def test_a_budget_that_nothing_fits_is_refused_with_the_numbers(tmp_path):
     with pytest.raises(InputError, match=r"need at least .* [KM]iB, and the budget is"):
         dry_run(config(tmp_path, memory="20kB", preset="published"))
 
 
-def test_a_resumed_run_keeps_its_stored_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_resumed_run_keeps_its_stored_plan(tmp_path, monkeypatch):
     whole = tiny_train(tmp_path, "whole", updates=3, checkpoint="3")
     part = tiny_train(tmp_path, "part", updates=1, checkpoint="3")
     made = hessian_free.make_plan
@@ -81,51 +69,27 @@ def test_a_resumed_run_keeps_its_stored_plan(tmp_path: Path, monkeypatch: pytest
 
 
 # ---------------------------------------------------------------------- other optimizers
-
-
-FIRST_ORDER = pytest.mark.parametrize(
-    ("options", "roles"),
-    [
-        ({"optimizer": "sgd", "streams": 4}, ["gradient"]),
-        ({"optimizer": "sgd", "streams": 300, "update_every": 2}, ["gradient"]),  # streams shorter than a window
-        ({"optimizer": "adam", "data": "addition", "length": 21, "streams": 5, "arch": "rnn"}, ["gradient"]),
-        ({"optimizer": "online", "streams": 4, "arch": "lstm-krause"}, []),
-    ],
-    ids=["text", "short streams", "task", "online"],
-)
-
-
-@FIRST_ORDER
-def test_a_dry_run_of_another_optimizer_times_an_update(
-    tmp_path: Path, options: dict[str, Any], roles: list[str]
-) -> None:
-    options = {"hidden": 4, **options}
-    if "data" not in options:
-        options["text"] = str(text_file(tmp_path))
-        options |= {} if options["optimizer"] == "online" else {"sequence_length": 10}
+@pytest.mark.parametrize(("options", "roles"), [
+    ({"optimizer": "sgd", "streams": 300, "update_every": 2}, ["gradient"]),  # streams shorter than a window
+    ({"optimizer": "adam", "data": "addition", "length": 21, "streams": 5, "arch": "rnn"}, ["gradient"]),
+    ({"optimizer": "online", "streams": 4, "arch": "lstm-krause"}, []),
+], ids=["short streams", "task", "online"])  # fmt: skip
+def test_a_dry_run_of_another_optimizer_times_an_update_and_writes_nothing(tmp_path, monkeypatch, options, roles):
+    options = {"hidden": 4, "backend": "numpy", **options}
+    text = [] if "data" in options else [str(text_file(tmp_path))]
+    options |= {"sequence_length": 10} if text and options["optimizer"] != "online" else {}
+    monkeypatch.chdir(tmp_path)
+    before = snapshot(tmp_path)
+    flags = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    result = CliRunner().invoke(main, ["train", *text, *flags, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    assert [line.split()[0] for line in result.output.splitlines()] == ["network", *roles, "memory", "update"]
+    assert snapshot(tmp_path) == before
+    options |= {"text": text[0]} if text else {}
     found = dry_run(TrainConfig(**{**options, "hidden": (4,)}))
-    assert 0 < found.gradient < 5
     assert (found.loss, found.product) == (None, None)
-    assert found.update_seconds(10) == found.update_seconds(100) == found.gradient
-    assert found.expected_bytes > 0
+    assert found.update_seconds(10) == found.update_seconds(100) == found.gradient > 0
     assert list(found.plans) == roles
     stored = hfrnn.training.trainer.train(**options, updates=1, sample_length=0, out=tmp_path / "run").folder
     plans = load_checkpoint(stored / "last.safetensors")[1]["plans"]
     assert {role: plan.to_json() for role, plan in found.plans.items()} == plans
-
-
-@FIRST_ORDER
-def test_a_dry_run_of_another_optimizer_prints_its_update_and_writes_nothing(
-    tmp_path: Path, options: dict[str, Any], roles: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = [] if "data" in options else [str(text_file(tmp_path))]
-    monkeypatch.chdir(tmp_path)
-    before = snapshot(tmp_path)
-    flags = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-    if text and options["optimizer"] != "online":
-        flags += ["--sequence-length", "10"]
-    result = CliRunner().invoke(main, ["train", *text, "--hidden", "4", *flags, "--dry-run"])
-    assert result.exit_code == 0, result.output
-    assert [line.split()[0] for line in result.output.splitlines()] == ["network", *roles, "memory", "update"]
-    assert max(map(len, result.output.splitlines())) <= 80
-    assert snapshot(tmp_path) == before

@@ -1,11 +1,7 @@
 """What a notebook shows of a run; a stand-in takes the place of IPython."""
 
-from __future__ import annotations
-
 import sys
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support.tiny_runs import tiny_train
@@ -20,11 +16,11 @@ class ZMQInteractiveShell:
 
 
 @pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def shown(monkeypatch):
     """What a notebook has shown, in a process that looks like its kernel."""
-    texts: list[str] = []
+    texts = []
 
-    def display(content: Any, display_id: bool) -> Any:
+    def display(content, display_id):
         texts.append(content._repr_html_())
         return SimpleNamespace(update=lambda content: texts.append(content._repr_html_()))
 
@@ -35,7 +31,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
-def test_a_notebook_shows_the_progress_of_a_run_and_then_its_result(tmp_path: Path, shown: list[str]) -> None:
+def test_a_notebook_shows_the_progress_of_a_run_and_then_its_result(tmp_path, shown):
     result = tiny_train(tmp_path, updates=3)
     assert len(shown) == 1 + 3 + 1
     assert "update 2, training loss" in shown[2]
@@ -43,13 +39,13 @@ def test_a_notebook_shows_the_progress_of_a_run_and_then_its_result(tmp_path: Pa
     assert result.describe() in shown[-1]
 
 
-def test_elsewhere_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elsewhere_nothing_is_shown(monkeypatch):
     for module in (None, SimpleNamespace(get_ipython=lambda: None), SimpleNamespace(get_ipython=lambda: "terminal")):
-        monkeypatch.setitem(sys.modules, "IPython", module)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, "IPython", module)
         assert not in_notebook()
 
 
-def test_the_log_is_a_small_table_with_the_first_and_the_last_record(tmp_path: Path) -> None:
+def test_the_log_is_a_small_table_with_the_first_and_the_last_record(tmp_path):
     table = log_table([{"update": n, "seconds": 61.0, "train_loss": 2.0 / n, "mu": None} for n in range(1, 1001)])
     assert 3 <= table.count("<tr>") - 1 <= ROWS
     assert "<td>1</td><td>1:01</td><td>2.000</td>" in table
@@ -59,6 +55,6 @@ def test_the_log_is_a_small_table_with_the_first_and_the_last_record(tmp_path: P
     assert log_table(result.log) in result._repr_html_()
 
 
-def test_a_result_with_odd_names_is_escaped(tmp_path: Path) -> None:
+def test_a_result_with_odd_names_is_escaped(tmp_path):
     result = tiny_train(tmp_path, "<b>run")
     assert "<b>" not in result._repr_html_()

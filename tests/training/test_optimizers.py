@@ -1,10 +1,5 @@
 """What the optimizers of a run are given: Muon's hidden matrices, SOAP's blocks, the options."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from support.method_runs import run, training_state
@@ -25,34 +20,34 @@ from hfrnn.training.methods.muon import hidden_matrices
 from hfrnn.training.trainer import train
 
 
-def make_optimizer(config: TrainConfig, net: Network, threads: int) -> Any:
+def make_optimizer(config, net, threads):
     """Return what makes the steps of a run."""
-    optimizer: Any = OPTIMIZERS[config.optimizer]
+    optimizer = OPTIMIZERS[config.optimizer]
     return optimizer.step(config, net, threads)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("sgd", SGD), ("adam", Adam), ("soap", SOAP), ("muon", Muon)])
-def test_the_options_name_the_optimizer(name: str, kind: type) -> None:
+def test_the_options_name_the_optimizer(name, kind):
     net = Network("mlstm", 6, 4, 6)
     config = TrainConfig(optimizer=name, weight_decay=0.25, momentum=0.5 if name == "sgd" else None)
-    found: Any = make_optimizer(config, net, threads=2)
+    found = make_optimizer(config, net, threads=2)
     assert type(found) is kind
     assert (found.kind, found.options.decay) == (name, 0.25)
     assert found._threads.threads == 2
     if name == "sgd":
         assert (found.options.momentum, found.options.nesterov) == (0.5, False)
-        plain: Any = make_optimizer(TrainConfig(optimizer="sgd"), net, threads=1)
+        plain = make_optimizer(TrainConfig(optimizer="sgd"), net, threads=1)
         assert plain.options.momentum == 0.0
     if name == "soap":
         assert found.blocks == net.matrix_blocks
 
 
 @pytest.mark.parametrize(("name", "kind"), [("sgd", OnePassSGD), ("adam", OnePassAdam), ("soap", SOAP), ("muon", Muon)])
-def test_numba_makes_each_step_in_one_pass(name: str, kind: type) -> None:
+def test_numba_makes_each_step_in_one_pass(name, kind):
     pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
     net = Network("rnn", 6, 4, 6, backend="numba")
     config = TrainConfig(optimizer=name, weight_decay=0.25, momentum=0.5 if name == "sgd" else None, average=0.75)
-    found: Any = make_optimizer(config, net, threads=2)
+    found = make_optimizer(config, net, threads=2)
     assert type(found) is kind
     assert (found.kind, found.options.decay, found._threads.threads) == (name, 0.25, 2)
     average = make_average(config, net)
@@ -60,10 +55,9 @@ def test_numba_makes_each_step_in_one_pass(name: str, kind: type) -> None:
     assert type(make_average(config, Network("rnn", 6, 4, 6))) is Average
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_a_run_with_numba_resumes_with_the_same_bits_and_follows_the_one_with_numpy(
-    tmp_path: Path, optimizer: str
-) -> None:
+def test_a_run_with_numba_resumes_with_the_same_bits_and_follows_the_one_with_numpy(tmp_path, optimizer):
     pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
     options = {
         "optimizer": optimizer, "log_interval": 1, "average": 0.6, "clip_norm": 0.01, "arch": "hornn-max",
@@ -81,22 +75,18 @@ def test_a_run_with_numba_resumes_with_the_same_bits_and_follows_the_one_with_nu
         np.testing.assert_allclose(array, expected[name], rtol=1e-10, atol=1e-14, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"arch": "lstm"}, {"layer0.W_h": 4}),
-        ({"arch": "mlstm", "embedding": 3}, {"layer0.W_x": 5, "layer0.W_hm": 1, "layer0.W_m": 4}),
-        ({"arch": "gru", "hidden": (4, 3)}, {
-            "layer0.W_h": 2, "layer0.W_hg": 1, "layer1.W_below": 3, "layer1.W_h": 2, "layer1.W_hg": 1}),
-        ({"arch": "hornn", "order": 3, "loss": "class-softmax", "classes": 2}, {"layer0.W_h": 1}),
-        ({"arch": "scrn", "hidden": (4, 3), "context": 4}, {
-            "layer0.W_h": 1, "layer0.W_s": 1, "layer1.W_below": 1, "layer1.W_h": 1, "layer1.W_s": 1}),
-        ({"arch": "scrn", "hidden": (4, 0), "context": 2}, {"layer0.W_h": 1, "layer0.W_s": 1, "layer1.W_below": 1}),
-        ({"arch": "scrn", "context": 3}, {"layer0.W_h": 1, "layer0.W_s": 1}),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_muon_gets_the_hidden_matrices_gate_by_gate(options: dict[str, Any], expected: dict[str, int]) -> None:
+@pytest.mark.parametrize(("options", "expected"), [
+    ({"arch": "lstm"}, {"layer0.W_h": 4}),
+    ({"arch": "mlstm", "embedding": 3}, {"layer0.W_x": 5, "layer0.W_hm": 1, "layer0.W_m": 4}),
+    ({"arch": "gru", "hidden": (4, 3)}, {
+        "layer0.W_h": 2, "layer0.W_hg": 1, "layer1.W_below": 3, "layer1.W_h": 2, "layer1.W_hg": 1}),
+    ({"arch": "hornn", "order": 3, "loss": "class-softmax", "classes": 2}, {"layer0.W_h": 1}),
+    ({"arch": "scrn", "hidden": (4, 3), "context": 4}, {
+        "layer0.W_h": 1, "layer0.W_s": 1, "layer1.W_below": 1, "layer1.W_h": 1, "layer1.W_s": 1}),
+    ({"arch": "scrn", "hidden": (4, 0), "context": 2}, {"layer0.W_h": 1, "layer0.W_s": 1, "layer1.W_below": 1}),
+    ({"arch": "scrn", "context": 3}, {"layer0.W_h": 1, "layer0.W_s": 1}),
+], ids=str)  # fmt: skip
+def test_muon_gets_the_hidden_matrices_gate_by_gate(options, expected):
     net = Network(**{"n_in": 6, "hidden": 4, "n_out": 6, **options})
     found, views = hidden_matrices(net), net.views(np.arange(net.n_parameters))
     at = iter(found)
@@ -109,7 +99,7 @@ def test_muon_gets_the_hidden_matrices_gate_by_gate(options: dict[str, Any], exp
     assert next(at, None) is None
 
 
-def test_a_checkpoint_may_be_as_large_as_the_matrices_of_soap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_may_be_as_large_as_the_matrices_of_soap(tmp_path, monkeypatch):
     for name, value in (("SPARE", 2**12), ("LIKE_THETA", 4), ("LIKE_TRACES", 0)):
         monkeypatch.setattr(run_folder, name, value)
     folder = run(tmp_path, optimizer="soap", hidden=(2, 2, 2), streams=1, dtype="float64", updates=1).folder

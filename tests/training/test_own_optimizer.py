@@ -1,17 +1,13 @@
 """A user's own optimizer, examples/lion.py, trains, resumes and has options as the built-in ones do."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from support.command_line import call, refused
 from support.imported import imported
 from support.method_runs import run, training_state
-from support.tiny_runs import metrics, text_file
+from support.tiny_runs import callback, metrics, text_file
 
 import hfrnn
 from hfrnn.cli.arguments import flag_of
@@ -19,28 +15,21 @@ from hfrnn.optim.first_order import FirstOrder
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import run_options
-from hfrnn.training.trainer import Callback, Trainer, train
+from hfrnn.training.trainer import Trainer, train
 
 LION = Path(__file__).resolve().parents[2] / "examples" / "lion.py"
-OPTIONS: dict[str, Any] = {"optimizer": "lion", "lion_beta1": 0.8, "weight_decay": 0.1, "streams": 4}
+OPTIONS = {"optimizer": "lion", "lion_beta1": 0.8, "weight_decay": 0.1, "streams": 4}
 
 
 @pytest.fixture
-def lion() -> Iterator[Any]:
+def lion():
     """The example, registered during the test only."""
     yield imported(LION)
     if "lion" in OPTIMIZERS.of_users():
         OPTIMIZERS.forget("lion")
 
 
-class Lines(Callback):
-    """Keeps what the method says on the screen."""
-
-    def on_start(self, trainer: Trainer) -> None:
-        self.lines = [str(line) for line in trainer.method.lines()]
-
-
-def test_its_steps_follow_the_equations(lion: Any) -> None:
+def test_its_steps_follow_the_equations(lion):
     rng = np.random.default_rng(0)
     theta, m, step = rng.normal(size=7), np.zeros(7), lion.LionStep(0.9, 0.99, 0.1)
     found = theta
@@ -55,19 +44,20 @@ def test_its_steps_follow_the_equations(lion: Any) -> None:
 
 
 @pytest.mark.usefixtures("lion")
-def test_it_trains_and_resumes_with_the_same_bits(tmp_path: Path) -> None:
-    lines = Lines()
-    whole = run(tmp_path, "whole", (lines,), updates=40, **OPTIONS).folder
+def test_it_trains_and_resumes_with_the_same_bits(tmp_path):
+    lines = []
+    says = callback(on_start=lambda trainer: lines.extend(map(str, trainer.method.lines())))
+    whole = run(tmp_path, "whole", (says,), updates=40, **OPTIONS).folder
     parts = run(tmp_path, "parts", updates=17, **OPTIONS).folder
     train(resume=parts, updates=40)
     assert training_state(parts) == training_state(whole)
-    assert lines.lines == ["training  lion, learning rate 0.0005 (divide), 4 streams, 10 steps back"]
+    assert lines == ["training  lion, learning rate 0.0005 (divide), 4 streams, 10 steps back"]
     losses = [record["train_loss"] for record in metrics(whole)]
     assert losses[-1] < losses[0]
 
 
 @pytest.mark.usefixtures("lion")
-def test_its_options_are_options_of_a_run(tmp_path: Path) -> None:
+def test_its_options_are_options_of_a_run(tmp_path):
     assert run_options()["lion_beta2"].default == 0.99
     config = hfrnn.TrainConfig(optimizer="lion").resolved()
     assert (config.learning_rate, config.average, config.lion_beta1) == (0.0005, 0.995, 0.9)
@@ -80,15 +70,16 @@ def test_its_options_are_options_of_a_run(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def _forgotten() -> Iterator[None]:
+def _forgotten():
     """Forget the optimizer that a command of the test registers."""
     yield
     OPTIMIZERS.forget("lion")
 
 
 @pytest.mark.usefixtures("_forgotten")
-def test_the_command_line_has_it_with_its_file(tmp_path: Path) -> None:
+def test_the_command_line_has_it_with_its_file(tmp_path):
     flags = ["--kernel", LION, "--optimizer", "lion", "--lion-beta1", 0.8, "--arch", "rnn", "--hidden", 4]
+    flags += ["--backend", "numpy"]
     call("train", text_file(tmp_path), *flags, "--updates", 3, "--log-interval", 3, "--out", tmp_path / "run")
     assert RunFolder(tmp_path / "run").config().lion_beta1 == 0.8
     state = Trainer.resumed(tmp_path / "run", {}).state
@@ -100,7 +91,7 @@ def test_the_command_line_has_it_with_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("lion")
-def test_without_its_file_it_is_not_known(tmp_path: Path) -> None:
+def test_without_its_file_it_is_not_known(tmp_path):
     folder = run(tmp_path, updates=1, **OPTIONS).folder
     OPTIMIZERS.forget("lion")
     with pytest.raises(hfrnn.InputError, match="optimizer= is 'lion': use one of hf, sgd"):

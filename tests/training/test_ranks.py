@@ -1,18 +1,15 @@
 """Training on several ranks of mpiexec gives the bits of one process, and any number of ranks resumes a run."""
 
-from __future__ import annotations
-
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 from support import rank_runs
-from support.mpi import environment, errors, needs_mpi, run
+from support.mpi import errors, needs_mpi, run
 from support.run_states import assert_same, state
-from support.slow import slow_unless
 from support.tiny_runs import TEXT, metrics, text_file
 
+pytestmark = [needs_mpi, pytest.mark.nightly]
 PROGRAM = Path(rank_runs.__file__)
 MAIN = ("hf", "sgd", "adam")
 MORE = ("tikhonov", "kronecker", "soap", "task")
@@ -20,13 +17,13 @@ FLAGS = ["--hidden", 4, "--sequence-length", 10, "--gradient-symbols", 1500, "--
 FLAGS += ["--threads", 1, "--shards", 6, "--quiet"]
 
 
-def trained(folder: Path) -> list[dict[str, object]]:
+def trained(folder):
     """Return the lines of a log without validation: a run that ends validates its last update, wherever that is."""
     return [{key: x for key, x in line.items() if not key.startswith("valid")} for line in metrics(folder)]
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def alone(tmp_path_factory):
     """A folder with the runs of one process."""
     folder = tmp_path_factory.mktemp("alone")
     text_file(folder)
@@ -35,7 +32,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _trains_alike(alone: Path, folder: Path, ranks: int, threads: int, names: tuple[str, ...]) -> None:
+def _trains_alike(alone, folder, ranks, threads, names):
     text_file(folder)
     ended = run(ranks, PROGRAM, folder, threads, *names, folder=folder)
     assert ended.returncode == 0, ended.stderr
@@ -44,33 +41,23 @@ def _trains_alike(alone: Path, folder: Path, ranks: int, threads: int, names: tu
         assert_same(folder / name, alone / name)
 
 
-@needs_mpi
-@pytest.mark.parametrize(
-    ("ranks", "threads"),
-    slow_unless(lambda *case: case in ((2, 1), (3, 2)), [(1, 2), (2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (4, 2)]),
-)
-def test_ten_updates_give_the_same_weights_on_any_number_of_ranks_and_threads(
-    ranks: int, threads: int, alone: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("ranks", "threads"), [(1, 2), (2, 1), (3, 2), (4, 1)])
+def test_ten_updates_give_the_same_weights_on_any_number_of_ranks_and_threads(ranks, threads, alone, tmp_path):
     _trains_alike(alone, tmp_path, ranks, threads, MAIN)
 
 
-@needs_mpi
-@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3, 4])
-def test_everything_else_that_is_summed_has_the_same_bits(ranks: int, alone: Path, tmp_path: Path) -> None:
+def test_everything_else_that_is_summed_has_the_same_bits(ranks, alone, tmp_path):
     _trains_alike(alone, tmp_path, ranks, 1, MORE)
 
 
-def _train(ranks: int, folder: Path, *arguments: object) -> None:
+def _train(ranks, folder, *arguments):
     ended = run(ranks, "-m", "hfrnn", "train", *arguments, folder=folder)
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.mark.slow
-@needs_mpi
 @pytest.mark.parametrize("optimizer", MAIN)
-def test_a_run_is_resumed_by_another_number_of_ranks(optimizer: str, tmp_path: Path) -> None:
+def test_a_run_is_resumed_by_another_number_of_ranks(optimizer, tmp_path):
     text = text_file(tmp_path)
     options = [*FLAGS, "--optimizer", optimizer, *([] if optimizer == "hf" else ["--log-interval", 2, "--streams", 50])]
     if optimizer != "hf":
@@ -88,8 +75,7 @@ def test_a_run_is_resumed_by_another_number_of_ranks(optimizer: str, tmp_path: P
     assert trained(parts) == trained(whole)
 
 
-@needs_mpi
-def test_rank_0_alone_writes_the_screen_and_the_folder(tmp_path: Path) -> None:
+def test_rank_0_alone_writes_the_screen_and_the_folder(tmp_path):
     text = text_file(tmp_path)
     flags = [flag for flag in FLAGS if flag != "--quiet"]
     ended = run(3, "-m", "hfrnn", "train", text, *flags, "--updates", 2, "--out", "run", folder=tmp_path)
@@ -100,9 +86,7 @@ def test_rank_0_alone_writes_the_screen_and_the_folder(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "text.txt"]
 
 
-@pytest.mark.slow
-@needs_mpi
-def test_ranks_without_a_shard_are_told_of(tmp_path: Path) -> None:
+def test_ranks_without_a_shard_are_told_of(tmp_path):
     text, flags = text_file(tmp_path), [flag for flag in FLAGS if flag not in ("--quiet", "--shards", 6)]
     ended = run(3, "-m", "hfrnn", "train", text, *flags, "--updates", 2, "--out", "run", folder=tmp_path)
     assert "the curvature batch has 2 shards: give --shards 3 or larger batches" in ended.stdout
@@ -119,9 +103,7 @@ main()
 """
 
 
-@pytest.mark.slow
-@needs_mpi
-def test_a_data_file_that_differs_between_ranks_is_refused(tmp_path: Path) -> None:
+def test_a_data_file_that_differs_between_ranks_is_refused(tmp_path):
     text = text_file(tmp_path)
     text_file(tmp_path, TEXT.replace("fox", "box", 1), "other.txt")
     ended = run(2, "-c", OTHER_TEXT, "train", text, *FLAGS, "--out", "run", folder=tmp_path)
@@ -133,18 +115,12 @@ def test_a_data_file_that_differs_between_ranks_is_refused(tmp_path: Path) -> No
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
-@needs_mpi
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "nothing.txt"], "Error: there is no file "),
-        (["train", "--hidden", "0"], "Error: "),
-        (["train", "--optimizer", "online", "--arch", "lstm-krause"], "Error: --optimizer online works in one process"),
-        (["info"], "Error: hfrnn info works in one process, and 2 ranks were started: start it without mpiexec"),
-    ],
-)
-def test_wrong_input_is_one_sentence_and_exit_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["train", "nothing.txt"], "Error: there is no file "), (["train", "--hidden", "0"], "Error: "),
+    (["train", "--optimizer", "online", "--arch", "lstm-krause"], "Error: --optimizer online works in one process"),
+    (["info"], "Error: hfrnn info works in one process, and 2 ranks were started: start it without mpiexec"),
+])  # fmt: skip
+def test_wrong_input_is_one_sentence_and_exit_code_2(arguments, message, tmp_path):
     ended = run(2, "-m", "hfrnn", *arguments, folder=tmp_path)
     assert ended.returncode == 2
     (error,) = errors(ended.stderr)
@@ -152,32 +128,7 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(arguments: list[str], messa
     assert ended.stdout == ""
 
 
-def test_without_mpi4py_one_sentence_names_the_extra(tmp_path: Path) -> None:
-    import subprocess
-
-    (tmp_path / "mpi4py.py").write_text("raise ImportError")
-    text, found = text_file(tmp_path), []
-    for rank in ("0", "1"):
-        more = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": rank}
-        more["PYTHONPATH"] = f"{tmp_path}:{environment()['PYTHONPATH']}"
-        command = [sys.executable, "-m", "hfrnn", "train", str(text), "--out", "run"]
-        found.append(
-            subprocess.run(
-                command, cwd=tmp_path, env=environment(**more), capture_output=True, text=True, timeout=60, check=False
-            )
-        )
-    assert [each.returncode for each in found] == [2, 2]
-    assert found[0].stderr == (
-        "Error: a run on several ranks needs mpi4py and MPI: install the extra mpi (pip install '.[mpi]' in a copy of "
-        "the project)\n"
-    )
-    assert found[1].stderr == found[1].stdout == ""
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-@needs_mpi
-def test_a_run_folder_that_differs_between_ranks_is_refused(tmp_path: Path) -> None:
+def test_a_run_folder_that_differs_between_ranks_is_refused(tmp_path):
     text = text_file(tmp_path)
     _train(1, tmp_path, text, *FLAGS, "--updates", 2, "--out", "run")
     shutil.copytree(tmp_path / "run", tmp_path / "other")

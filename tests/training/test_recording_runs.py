@@ -96,3 +96,38 @@ def test_files_of_several_kinds_are_refused(tmp_path):
 def test_a_text_is_not_taken_for_a_recording(tmp_path):
     message = refused("train", "--data", table(tmp_path, "a.csv"), "book.txt", "--inputs", "u", "--targets", "y")
     assert "book.txt" in message
+
+
+def test_hints_reach_python_as_warnings_and_the_command_line_as_lines(tmp_path):
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(500.0, size=(8, 6, 2)), "y": rng.normal(size=(8, 6, 1))}
+    options = {"arch": "rnn", "hidden": 2, "updates": 1, "backend": "numpy"}
+    with pytest.warns(hfrnn.HfrnnWarning, match="standardize=True"):
+        hfrnn.train(data=data, out=tmp_path / "a", **options)
+    np.savez(tmp_path / "d.npz", **data)
+    flags = ["--arch", "rnn", "--hidden", 2, "--updates", 1, "--backend", "numpy", "--out", tmp_path / "b"]
+    assert "hint      the data are not scaled" in call("train", "--data", tmp_path / "d.npz", *flags).output
+    (tmp_path / "t.csv").write_text("u,u,y\n" + "".join(f"{k},{k % 7},{k % 5}\n" for k in range(60)))
+    with pytest.warns(hfrnn.HfrnnWarning, match="two columns are named u"):
+        hfrnn.train(data=tmp_path / "t.csv", out=tmp_path / "c", **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("y", "hint"),
+    [
+        (lambda rng: rng.choice([3, 50, 700], size=(8, 6)), "taken for 701 classes"),
+        (lambda rng: np.eye(4)[rng.integers(4, size=(8, 6))], "one-hot"),
+    ],
+)
+def test_targets_of_another_meaning_are_pointed_out(y, hint, tmp_path):
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=(8, 6, 2)), "y": y(rng)}
+    with pytest.warns(hfrnn.HfrnnWarning, match=hint):
+        hfrnn.train(data=data, out=tmp_path / "a", arch="rnn", hidden=2, updates=1, backend="numpy")
+
+
+def test_tasks_of_slurm_that_train_alone_are_told_so(tmp_path, monkeypatch):
+    for name, value in (("SLURM_NTASKS", "4"), ("SLURM_PROCID", "1")):
+        monkeypatch.setenv(name, value)
+    with pytest.warns(hfrnn.HfrnnWarning, match="each trains alone"):
+        hfrnn.train(data=table(tmp_path, "a.csv"), out=tmp_path / "run", **SMALL)

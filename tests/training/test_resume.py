@@ -1,33 +1,26 @@
 """Resuming a run: the same bits after a kill at any write, and what is refused."""
 
-from __future__ import annotations
-
+import itertools
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from support.method_runs import Losses
 from support.run_states import assert_same, state
-from support.tiny_runs import TEXT, metrics, snapshot, text_file, tiny_train
+from support.slow import slow_unless
+from support.tiny_runs import TEXT, callback, metrics, snapshot, text_file, tiny_train
 
 import hfrnn
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.metrics import MetricsFile
-from hfrnn.training.trainer import Callback, Trainer, train
-
-CONTRACT = (
-    "update", "seconds", "train_loss", "train_bits", "valid_bits", "valid_perplexity", "cg_iterations", "cg_stop",
-    "mu", "lambda", "rho", "step_size", "symbols",
-)  # fmt: skip
+from hfrnn.training.trainer import train
 
 
 # ---------------------------------------------------------------------- killed runs
-
-
 class Stops(BaseException):
     """Ends a process in the middle of its writes, as nothing but a kill does."""
 
@@ -35,12 +28,12 @@ class Stops(BaseException):
 WRITES = ("log", "update-000002.safetensors", "last.safetensors", "best.safetensors")
 
 
-def killed_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, done: bool, **options: Any) -> Path:
+def killed_at(tmp_path, monkeypatch, write, done, **options):
     """A run that was killed in update 2, before or after one of its writes."""
     write_atomic, append = hfrnn.runs.folder.write_atomic, MetricsFile.append
     state = {"update": 0}
 
-    def writes(path: Any, content: Any) -> None:
+    def writes(path, content):
         wanted = Path(path).name == write and state["update"] == 2
         if wanted and not done:
             raise Stops
@@ -48,7 +41,7 @@ def killed_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, done:
         if wanted:
             raise Stops
 
-    def appends(self: MetricsFile, record: dict[str, Any]) -> None:
+    def appends(self, record):
         state["update"] = record["update"]
         if write == "log" and record["update"] == 2 and not done:
             with self.path.open("a") as file:
@@ -66,37 +59,38 @@ def killed_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, done:
     return tmp_path / "killed"
 
 
-@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("write", WRITES)
-def test_a_run_killed_at_any_of_its_writes_resumes_exactly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, done: bool
-) -> None:
-    whole = tiny_train(tmp_path, "whole", updates=3, keep=1).folder
+@pytest.fixture(scope="module")
+def wholes(tmp_path_factory):
+    """Runs that nobody stopped, by their number of updates."""
+    folder = tmp_path_factory.mktemp("whole")
+    return {updates: tiny_train(folder, f"{updates}", updates=updates, keep=1).folder for updates in (1, 2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("write", "done"),
+    slow_unless(lambda write, done: done == (write == "last.safetensors"), itertools.product(WRITES, (False, True))),
+)
+def test_a_run_killed_at_any_of_its_writes_resumes_exactly(tmp_path, wholes, monkeypatch, write, done):
+    """Also one that goes no further than its last update."""
+    whole = wholes[3]
     killed = killed_at(tmp_path, monkeypatch, write, done)
     saved = 2 if (WRITES.index(write), done) >= (2, True) else 1
     assert load_checkpoint(killed / "last.safetensors")[1]["update"] == saved
     (killed / ".hfrnn-0123456789ab.tmp").write_bytes(b"half of it")
-    train(resume=killed)
+    result = train(resume=killed, updates=saved)
+    assert_same(wholes[saved], killed)
+    assert result.summary["best"]["update"] == result.summary["last"]["update"] == saved
+    np.testing.assert_array_equal(result.theta, hfrnn.load(killed).theta)
+    assert list(RunFolder(killed).kept()) == [saved]
+    train(resume=killed, updates=3)
     assert_same(whole, killed)
     assert sorted(snapshot(whole)) == sorted(snapshot(killed))
     names = [load_checkpoint(run / "best.safetensors")[0].keys() for run in (whole, killed)]
     assert names[0] == names[1]
 
 
-@pytest.mark.parametrize("write", WRITES)
-def test_a_killed_run_that_goes_no_further_is_all_of_its_last_update(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
-) -> None:
-    killed = killed_at(tmp_path, monkeypatch, write, False)
-    saved = 2 if write == "best.safetensors" else 1
-    result = train(resume=killed, updates=saved)
-    assert_same(tiny_train(tmp_path, "whole", updates=saved).folder, killed)
-    assert result.summary["best"]["update"] == result.summary["last"]["update"] == saved
-    np.testing.assert_array_equal(result.theta, hfrnn.load(killed).theta)
-    assert list(RunFolder(killed).kept()) == [saved]
-
-
-def test_a_best_that_is_newer_than_the_last_state_stays_the_best(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_best_that_is_newer_than_the_last_state_stays_the_best(tmp_path):
     """As where `last` was put back from a copy."""
     whole = tiny_train(tmp_path, "whole", updates=3).folder
     part = tiny_train(tmp_path, "part", updates=2).folder
@@ -109,12 +103,8 @@ def test_a_best_that_is_newer_than_the_last_state_stays_the_best(tmp_path: Path)
     assert metrics(part) == metrics(whole)
 
 
-def test_a_best_that_is_neither_what_the_last_state_says_nor_newer_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
-    class Losses(Callback):
-        def on_start(self, trainer: Trainer) -> None:
-            monkeypatch.setattr(trainer.validation, "loss", lambda theta: [3.0, 1.0, 2.0][trainer.update - 1])
-
-    run = tiny_train(tmp_path, updates=3, callbacks=(Losses(),)).folder
+def test_a_best_that_is_neither_what_the_last_state_says_nor_newer_is_refused(tmp_path, monkeypatch):
+    run = tiny_train(tmp_path, updates=3, callbacks=(Losses(monkeypatch, 3.0, 1.0, 2.0),)).folder
     first = tiny_train(tmp_path, "first", updates=1).folder
     shutil.copy(first / "best.safetensors", run / "best.safetensors")
     before = snapshot(run)
@@ -123,117 +113,57 @@ def test_a_best_that_is_neither_what_the_last_state_says_nor_newer_is_refused(tm
     assert snapshot(run) == before
 
 
-@pytest.mark.parametrize("left", ["config", "vocabulary", "last"])
-def test_a_run_killed_while_its_folder_was_made_begins_when_it_is_resumed(tmp_path: Path, left: str) -> None:
-    whole = tiny_train(tmp_path, "whole", updates=2).folder
-    begun = tiny_train(tmp_path, "begun", updates=2).folder
-    started = tiny_train(tmp_path, "started", updates=1, callbacks=(Keeps(tmp_path / "first"),)).folder
-    for path in begun.iterdir():
-        if path.name not in ("config.toml", *(["vocabulary.json"] if left != "config" else [])):
-            path.unlink()
-    if left == "last":
-        shutil.copy(tmp_path / "first", begun / "last.safetensors")
-    assert started.is_dir()
-    train(resume=begun)
-    assert_same(whole, begun)
-    assert sorted(snapshot(whole)) == sorted(snapshot(begun))
+def test_a_run_killed_while_its_folder_was_made_begins_when_it_is_resumed(tmp_path):
+    keeps = callback(on_start=lambda trainer: shutil.copy(trainer.path / "last.safetensors", tmp_path / "first"))
+    whole = tiny_train(tmp_path, "whole", updates=2, callbacks=(keeps,)).folder
+    for left in ("config", "vocabulary", "last"):
+        begun = shutil.copytree(whole, tmp_path / left)
+        for path in begun.iterdir():
+            if path.name not in ("config.toml", *(["vocabulary.json"] if left != "config" else [])):
+                path.unlink()
+        if left == "last":
+            shutil.copy(tmp_path / "first", begun / "last.safetensors")
+        train(resume=begun)
+        assert_same(whole, begun)
+        assert sorted(snapshot(whole)) == sorted(snapshot(begun))
 
 
-class Keeps(Callback):
-    """Copies the state before the first update."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def on_start(self, trainer: Trainer) -> None:
-        shutil.copy(trainer.path / "last.safetensors", self.path)
-
-
-def test_what_a_process_left_that_was_killed_before_it_wrote_anything_is_not_in_the_way(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".lock").write_text("1 here\n")
-    (tmp_path / "run" / ".hfrnn-0123456789ab.tmp").write_bytes(b"half of it")
-    tiny_train(tmp_path)
-    whole = tiny_train(tmp_path, "whole").folder
-    assert_same(whole, tmp_path / "run")
-    assert sorted(snapshot(whole)) == sorted(snapshot(tmp_path / "run"))
-
-
-def test_a_run_has_no_summary_until_it_has_ended_again(tmp_path: Path) -> None:
-    class Broken(Callback):
-        def on_update(self, record: dict[str, Any]) -> bool | None:
-            raise ZeroDivisionError
-
-    run = tiny_train(tmp_path).folder
-    with pytest.raises(ZeroDivisionError):
-        train(resume=run, updates=4, callbacks=(Broken(),))
-    assert not (run / "summary.json").exists()
-
-
-def test_seconds_go_on_where_a_run_is_resumed(tmp_path: Path) -> None:
+def test_a_run_has_no_summary_until_it_has_ended_again(tmp_path):
     run = tiny_train(tmp_path).folder
     before = metrics(run, timed=True)[-1]["seconds"]
-    train(resume=run, updates=3)
-    assert metrics(run, timed=True)[-1]["seconds"] > before > 0
+    with pytest.raises(KeyError, match="none"):
+        train(resume=run, updates=4, callbacks=(callback(on_update=lambda record: record["none"]),))
+    assert not (run / "summary.json").exists()
+    assert metrics(run, timed=True)[-1]["seconds"] > before > 0  # seconds go on
 
 
 # ---------------------------------------------------------------------- what resume refuses
-
-
-@pytest.mark.parametrize("change", [TEXT[:-1], TEXT.replace("fox", "cat"), TEXT + "é", TEXT[:9]])
-def test_a_changed_text_is_not_resumed(tmp_path: Path, change: str) -> None:
+def test_a_changed_text_is_not_resumed(tmp_path):
     run = tiny_train(tmp_path).folder
-    text_file(tmp_path, change)
     before = snapshot(run)
-    with pytest.raises(CheckpointError, match="has changed since the run was started"):
-        train(resume=run, updates=3)
-    assert snapshot(run) == before
-
-
-def test_a_text_that_is_gone_is_named(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path).folder
+    for change in (TEXT[:-1], TEXT.replace("fox", "cat"), TEXT + "é", TEXT[:9]):
+        text_file(tmp_path, change)
+        with pytest.raises(CheckpointError, match="has changed since the run was started"):
+            train(resume=run, updates=3)
     (tmp_path / "text.txt").unlink()
     with pytest.raises(InputError, match=r"text\.txt"):
         train(resume=run, updates=3)
-
-
-def test_resume_keeps_the_network_and_names_what_may_differ(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path).folder
-    with pytest.raises(InputError, match=r"keeps its arch=, lambda_=: .*only updates=, minutes="):
-        train(resume=run, arch="rnn", updates=3, **{"lambda": 5.0})
-    assert train(resume=run, arch="mlstm", seed=0, updates=3).summary["updates"] == 3
-
-
-def test_a_relative_path_of_the_same_text_is_the_same_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = tiny_train(tmp_path).folder
-    monkeypatch.chdir(tmp_path)
-    assert train(resume=run, text="text.txt", updates=3).summary["updates"] == 3
-    with pytest.raises(InputError, match="keeps its text"):
-        train(resume=run, text="other.txt", updates=4)
-
-
-def test_a_configuration_beside_a_run_to_resume_is_refused(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path).folder
-    with pytest.raises(InputError, match="config and resume were both given"):
-        train(hfrnn.TrainConfig(updates=5), resume=run)
-
-
-@pytest.mark.parametrize("damage", ["cut", "empty", "missing", "foreign"])
-def test_a_damaged_checkpoint_is_not_resumed(tmp_path: Path, damage: str) -> None:
-    run = tiny_train(tmp_path).folder
-    path = run / "last.safetensors"
-    content = path.read_bytes()
-    if damage == "missing":
-        path.unlink()
-    else:
-        path.write_bytes({"cut": content[:-7], "empty": b"", "foreign": b"PK\x03\x04" * 50}[damage])
-    before = snapshot(run)
-    with pytest.raises(CheckpointError, match=r"last\.safetensors"):
-        train(resume=run, updates=3)
     assert snapshot(run) == before
 
 
-def test_a_run_resumes_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_keeps_the_network_and_the_text_and_names_what_may_differ(tmp_path, monkeypatch):
+    run = tiny_train(tmp_path).folder
+    with pytest.raises(InputError, match=r"keeps its arch=, lambda_=: .*only updates=, minutes="):
+        train(resume=run, arch="rnn", updates=3, **{"lambda": 5.0})
+    with pytest.raises(InputError, match="config and resume were both given"):
+        train(hfrnn.TrainConfig(updates=5), resume=run)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="keeps its text"):
+        train(resume=run, text="other.txt", updates=4)
+    assert train(resume=run, arch="mlstm", seed=0, text="text.txt", updates=3).summary["updates"] == 3
+
+
+def test_a_run_resumes_from_another_folder(tmp_path, monkeypatch):
     text_file(tmp_path)
     monkeypatch.chdir(tmp_path)
     run = tiny_train(tmp_path, text="text.txt").folder

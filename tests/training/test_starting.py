@@ -1,11 +1,7 @@
 """What a run starts from and keeps: the weights of another run, further checkpoints, and data that does not change."""
 
-from __future__ import annotations
-
-import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,50 +9,50 @@ from click.testing import CliRunner
 from support.method_runs import Losses
 from support.method_runs import run as tiny_method
 from support.run_states import assert_same, state
-from support.tiny_runs import TEXT, metrics, snapshot, text_file, tiny_train
+from support.tiny_runs import TEXT, callback, metrics, snapshot, text_file, tiny_train
 
 import hfrnn
 from hfrnn.cli import main
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.checkpoint import load_checkpoint
-from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
-from hfrnn.runs.options import run_options
 from hfrnn.sources.open import open_source
-from hfrnn.training.trainer import Callback, train
+from hfrnn.training.trainer import train
 
 OTHER = "a lazy fox and the quick brown dog, over it again.\n" * 30
 
 
-class First(Callback):
-    """Keeps the parameters before the first update."""
-
-    def on_start(self, trainer: Any) -> None:
-        self.theta = np.array(trainer.theta)
+def first(found):
+    """A callback that keeps the parameters before the first update."""
+    return callback(on_start=lambda trainer: found.append(np.array(trainer.theta)))
 
 
 # ---------------------------------------------------------------------- the weights of another run
+@pytest.fixture(scope="module")
+def old(tmp_path_factory):
+    """A run to start from."""
+    return tiny_train(tmp_path_factory.mktemp("old")).folder
 
 
-def test_a_run_starts_from_the_best_weights_and_the_symbols_of_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, watch = tiny_train(tmp_path, "old", updates=3, callbacks=(Losses(monkeypatch, 2.0, 1.0, 3.0),)), First()
+def test_a_run_starts_from_the_best_weights_and_the_symbols_of_another(tmp_path, monkeypatch):
+    old, begun = tiny_train(tmp_path, "old", updates=3, callbacks=(Losses(monkeypatch, 2.0, 1.0, 3.0),)), []
     assert not np.array_equal(load(old.folder, "best").theta, load(old.folder, "last").theta)
     other = text_file(tmp_path, OTHER.replace("a", ""), "other.txt")
-    new = tiny_train(tmp_path, "new", text=other, init_from=tmp_path / "old", callbacks=(watch,))
-    np.testing.assert_array_equal(watch.theta, load(old.folder, "best").theta)
+    new = tiny_train(tmp_path, "new", text=other, init_from=tmp_path / "old", callbacks=(first(begun),))
+    np.testing.assert_array_equal(begun[0], load(old.folder, "best").theta)
     assert new.vocabulary == old.vocabulary
     assert hfrnn.load(new.folder).vocabulary == old.vocabulary
     assert [line["update"] for line in metrics(new.folder)] == [1, 2]
     assert RunFolder(new.folder).config().init_from == str(tmp_path / "old")
-    assert not np.array_equal(new.theta, watch.theta)
+    assert not np.array_equal(new.theta, begun[0])
 
 
-def test_a_run_started_from_another_resumes_exactly_without_it(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_run_started_from_another_resumes_exactly_without_it(tmp_path):
     tiny_train(tmp_path, "old", classes=3)
     options = {"init_from": tmp_path / "old", "text": text_file(tmp_path, OTHER, "other.txt"), "classes": 3}
+    options |= {"dtype": "float64", "l2": 0.1}  # float types and the penalty may differ
     whole = tiny_train(tmp_path, "whole", updates=3, **options).folder
     parts = tiny_train(tmp_path, "parts", updates=1, **options).folder
     shutil.rmtree(tmp_path / "old")
@@ -64,21 +60,20 @@ def test_a_run_started_from_another_resumes_exactly_without_it(tmp_path: Path) -
     assert_same(whole, parts)
 
 
-def test_the_classes_of_a_softmax_are_those_of_the_other_run(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_classes_of_a_softmax_are_those_of_the_other_run(tmp_path):
     tiny_train(tmp_path, "old", classes=3)
     other = text_file(tmp_path, OTHER + "z" * 500, "other.txt")
-    options = {"hidden": 4, "sequence_length": 10, "updates": 1, "gradient_symbols": 300, "sample_length": 0}
-    new = train(text=other, classes=3, init_from=tmp_path / "old", out=tmp_path / "new", **options)
-    fresh = train(text=other, classes=3, out=tmp_path / "fresh", **options)
+    new = tiny_train(tmp_path, "new", text=other, classes=3, init_from=tmp_path / "old", updates=1)
+    fresh = tiny_train(tmp_path, "fresh", text=other, classes=3, updates=1)
     networks = [load_checkpoint(folder / "last.safetensors")[1]["network"]
                 for folder in (tmp_path / "old", new.folder, fresh.folder)]  # fmt: skip
     assert networks[1] == networks[0] != networks[2]
 
 
-def test_unknown_symbols_of_the_new_text_follow_the_rule_of_unknown(tmp_path: Path) -> None:
-    tiny_train(tmp_path, "old")
+def test_unknown_symbols_of_the_new_text_follow_the_rule_of_unknown(tmp_path, old):
     other = text_file(tmp_path, OTHER.replace("lazy", "läzy"), "other.txt")
-    options = {"text": other, "init_from": tmp_path / "old", "updates": 1}
+    options = {"text": other, "init_from": old, "updates": 1}
     skipped = tiny_train(tmp_path, "skip", **options)
     mapped = tiny_train(tmp_path, "map", unknown="x", **options)
     sources = [open_source(each.config) for each in (skipped, mapped)]
@@ -92,95 +87,61 @@ def test_unknown_symbols_of_the_new_text_follow_the_rule_of_unknown(tmp_path: Pa
     assert not (tmp_path / "error").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"arch": "lstm"}, "it has arch='mlstm', and this run arch='lstm'; give the options of that run"),
-        ({"hidden": (5,)}, "it has hidden=4, and this run hidden=5"),
-        ({"hidden": (4, 3), "embedding": 7}, "it has hidden=4, no embedding=, and this run hidden=4,3, embedd"),
-        ({"output_bias": True}, "it has no output_bias=, and this run output_bias=True"),
-        ({"output_bias": False}, "it has no output_bias=, and this run output_bias=False"),
-        ({"classes": 3}, "it has no classes=, and this run classes=3"),
-        ({"level": "byte"}, "for a text of level='char', and this run is on a text of level='byte'"),
-        ({"text": None, "data": "addition"}, "for a text of level='char', and this run is on addition, which is a"),
-        ({"input_scale": 0.1}, "input_scale= was given, and init_from= gives the first weights"),
-        ({"init_scale": 0.1}, "init_scale= was given, and init_from= gives the first weights"),
-        ({"initializer": "sutskever"}, "initializer= was given, and init_from= gives the first weights"),
-        ({"init_from": "nowhere"}, "nowhere is not a run folder"),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-def test_weights_for_another_network_are_refused(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
-    tiny_train(tmp_path, "old")
+@pytest.mark.parametrize(("options", "sentence"), [
+    ({"arch": "lstm"}, "it has arch='mlstm', and this run arch='lstm'; give the options of that run"),
+    ({"learn_initial_state": True}, "it has learn_initial_state=False, and this run learn_initial_state=True"),
+    ({"hidden": (5,)}, "it has hidden=4, and this run hidden=5"),
+    ({"hidden": (4, 3), "embedding": 7}, "it has hidden=4, no embedding=, and this run hidden=4,3, embedd"),
+    ({"output_bias": True}, "it has no output_bias=, and this run output_bias=True"),
+    ({"classes": 3}, "it has no classes=, and this run classes=3"),
+    ({"level": "byte"}, "for a text of level='char', and this run is on a text of level='byte'"),
+    ({"text": None, "data": "addition"}, "for a text of level='char', and this run is on addition, which is a"),
+    ({"input_scale": 0.1}, "input_scale= was given, and init_from= gives the first weights"),
+    ({"initializer": "sutskever"}, "initializer= was given, and init_from= gives the first weights"),
+    ({"init_from": "nowhere"}, "nowhere is not a run folder"),
+], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")  # fmt: skip
+def test_weights_for_another_network_are_refused(tmp_path, old, options, sentence):
+    text_file(tmp_path)
     before = snapshot(tmp_path)
     with pytest.raises(InputError, match=sentence):
-        tiny_train(tmp_path, "new", **{"init_from": tmp_path / "old", **options})
+        tiny_train(tmp_path, "new", **{"init_from": old, **options})
     assert snapshot(tmp_path) == before
 
 
-def test_weights_of_a_task_go_to_a_task_of_the_same_shape_only(tmp_path: Path) -> None:
+def test_weights_of_a_task_go_to_a_task_of_the_same_shape_only(tmp_path):
     task = {"data": "addition", "length": 21, "arch": "rnn", "sequences": 9, "optimizer": "adam", "updates": 1}
     old = tiny_method(tmp_path, "old", **task)
-    watch = First()
-    tiny_method(tmp_path, "longer", **{**task, "length": 25}, init_from=old.folder, callbacks=(watch,))
-    np.testing.assert_array_equal(watch.theta, load(old.folder).theta)
+    begun = []
+    tiny_method(tmp_path, "longer", **{**task, "length": 25}, init_from=old.folder, callbacks=(first(begun),))
+    np.testing.assert_array_equal(begun[0], load(old.folder).theta)
     with pytest.raises(InputError, match=r"weights of .*old have n_in 2, and temporal-order needs 8"):
         tiny_method(tmp_path, "other", **{**task, "data": "temporal-order"}, init_from=old.folder)
 
 
-def test_float_types_and_the_penalty_may_differ(tmp_path: Path) -> None:
-    tiny_train(tmp_path, "old")
-    new = tiny_train(tmp_path, "new", init_from=tmp_path / "old", dtype="float64", l2=0.1)
-    assert new.theta.dtype == np.float64
-
-
-def test_a_damaged_run_to_start_from_is_refused(tmp_path: Path) -> None:
-    old = tiny_train(tmp_path, "old").folder
-    (old / "best.safetensors").write_bytes(b"")
-    with pytest.raises(CheckpointError, match=r"old.best\.safetensors"):
-        tiny_train(tmp_path, "new", init_from=old)
-    assert not (tmp_path / "new").exists()
-
-
 # ---------------------------------------------------------------------- further checkpoints
+def listing(run, found):
+    """A callback that notes the kept checkpoints after every line."""
+    return callback(on_update=lambda record: found.append(sorted(path.name for path in run.glob("update-*"))))
 
 
-class Listing(Callback):
-    """Notes the kept checkpoints after every line."""
-
-    def __init__(self) -> None:
-        self.found: list[list[str]] = []
-
-    def on_update(self, record: dict[str, Any]) -> bool | None:
-        self.found.append(sorted(path.name for path in self.path.glob("update-*")))
-        return None
-
-    def on_start(self, trainer: Any) -> None:
-        self.path = trainer.path
-
-
-def names(*updates: int) -> list[str]:
+def names(*updates):
     return [f"update-{update:06d}.safetensors" for update in updates]
 
 
-def test_the_newest_checkpoints_are_kept_and_older_ones_go(tmp_path: Path) -> None:
-    watch = Listing()
-    run = tiny_train(tmp_path, updates=4, keep=2, callbacks=(watch,)).folder
-    assert watch.found == [names(1), names(1, 2), names(2, 3), names(3, 4)]
+def test_the_newest_checkpoints_are_kept_and_older_ones_go(tmp_path):
+    lines, found = [], []
+    tiny_method(tmp_path, "lines", updates=25, keep=1, callbacks=(listing(tmp_path / "lines", lines),))
+    assert lines == [names(10), names(20), names(25)]  # a line of many updates under its last
+    run = tiny_train(tmp_path, updates=4, keep=2, callbacks=(listing(tmp_path / "run", found),)).folder
+    assert found == [names(1), names(1, 2), names(2, 3), names(3, 4)]
     assert state(run, "update-000004") == state(run)
     assert_same(run, tiny_train(tmp_path, "none", updates=4).folder)
 
 
-def test_a_line_of_many_updates_is_kept_under_its_last(tmp_path: Path) -> None:
-    watch = Listing()
-    tiny_method(tmp_path, updates=25, keep=1, callbacks=(watch,))
-    assert watch.found == [names(10), names(20), names(25)]
-
-
-def test_an_older_checkpoint_goes_only_when_the_new_one_is_on_the_disk(tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_older_checkpoint_goes_only_when_the_new_one_is_on_the_disk(tmp_path, monkeypatch):
     write, seen = hfrnn.runs.folder.write_atomic, []
 
-    def watched(path: Any, content: Any) -> None:
+    def watched(path, content):
         seen.append((Path(path).stem, sorted(each.name for each in Path(path).parent.glob("update-*"))))
         write(path, content)
 
@@ -190,7 +151,7 @@ def test_an_older_checkpoint_goes_only_when_the_new_one_is_on_the_disk(tmp_path:
     assert ("last", names(1, 2)) in seen
 
 
-def test_a_kept_checkpoint_is_loaded_by_its_name(tmp_path: Path) -> None:
+def test_a_kept_checkpoint_is_loaded_by_its_name(tmp_path):
     run = tiny_train(tmp_path, updates=3, keep=3).folder
     one = tiny_train(tmp_path, "one", updates=2).folder
     for name in ("update-000002", "update-2"):
@@ -204,23 +165,20 @@ def test_a_kept_checkpoint_is_loaded_by_its_name(tmp_path: Path) -> None:
             load(run, wrong)
 
 
-def test_another_number_may_be_kept_when_a_run_goes_on(tmp_path: Path) -> None:
+def test_another_number_may_be_kept_when_a_run_goes_on(tmp_path):
     run = tiny_train(tmp_path, updates=3, keep=3).folder
     train(resume=run, updates=4, keep=2)
     assert list(RunFolder(run).kept()) == [3, 4]
     train(resume=run, updates=5)
     assert list(RunFolder(run).kept()) == [3, 4, 5]
     assert RunFolder(run).kept()[5].read_bytes() == (run / "last.safetensors").read_bytes()  # last is one of them
-    assert "latest checkpoints to keep, last included" in run_options()["keep"].help
     train(resume=run, updates=6, keep=0)
     assert not RunFolder(run).kept()
 
 
 # ---------------------------------------------------------------------- the data of a run
-
-
 @pytest.mark.parametrize(("changed", "same"), [("text.txt", "valid.txt"), ("valid.txt", "text.txt")])
-def test_the_file_that_has_changed_is_named(tmp_path: Path, changed: str, same: str) -> None:
+def test_the_file_that_has_changed_is_named(tmp_path, changed, same):
     run = tiny_train(tmp_path, valid=text_file(tmp_path, OTHER, "valid.txt")).folder
     text_file(tmp_path, "x" + (tmp_path / changed).read_text(), changed)
     before = snapshot(run)
@@ -233,7 +191,7 @@ def test_the_file_that_has_changed_is_named(tmp_path: Path, changed: str, same: 
     assert (result.exit_code, changed in result.stderr) == (2, True)
 
 
-def test_a_run_of_before_the_parts_had_checksums_names_its_text(tmp_path: Path) -> None:
+def test_a_run_of_before_the_parts_had_checksums_names_its_text(tmp_path):
     run = tiny_train(tmp_path).folder
     config = run / "config.toml"
     kept = [line for line in config.read_text().splitlines() if not line.startswith(("train_", "valid_s", "test_s"))]
@@ -242,30 +200,3 @@ def test_a_run_of_before_the_parts_had_checksums_names_its_text(tmp_path: Path) 
     text_file(tmp_path, TEXT + "x")
     with pytest.raises(CheckpointError, match=r"has changed since the run was started \(.*text\.txt\)"):
         train(resume=run, updates=4)
-
-
-@pytest.mark.parametrize("gone", ["text.txt", "valid.txt"])
-def test_data_that_is_gone_is_named_with_the_run(tmp_path: Path, gone: str) -> None:
-    run = tiny_train(tmp_path, valid=text_file(tmp_path, OTHER, "valid.txt")).folder
-    (tmp_path / gone).unlink()
-    result = CliRunner().invoke(main, ["train", "--resume", str(run), "--updates", "3"])
-    assert result.exit_code == 2
-    assert f"the data of {run} is not as it was when the run was started: there is no file" in result.stderr
-    assert gone in result.stderr
-
-
-def test_the_options_of_starting_and_keeping_are_on_the_command_line(tmp_path: Path) -> None:
-    text = str(text_file(tmp_path))
-    flags = ["--hidden", "4", "--sequence-length", "10", "--gradient-symbols", "300", "--sample-length", "0"]
-    for more in (
-        ["--out", str(tmp_path / "old")],
-        ["--out", str(tmp_path / "new"), "--init-from", str(tmp_path / "old")],
-    ):
-        result = CliRunner().invoke(main, ["train", text, *flags, "--updates", "2", "--keep", "1", *more])
-        assert result.exit_code == 0, result.output
-    assert json.loads((tmp_path / "new" / "summary.json").read_text())["updates"] == 2
-    assert (tmp_path / "new" / "update-000002.safetensors").is_file()
-    for flag, value, word in (("--keep", "-1", "--keep is -1"), ("--target-bits", "0", "--target-bits is 0")):
-        result = CliRunner().invoke(main, ["train", text, *flags, flag, value])
-        assert (result.exit_code, word in result.stderr) == (2, True)
-    assert TrainConfig().keep == 0

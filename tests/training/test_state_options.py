@@ -1,71 +1,41 @@
 """Runs that learn their initial state, and runs with noise on the states."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from support.method_runs import TASK, run, training_state
+from support.slow import slow_unless
 from support.tiny_runs import TEXT, metrics
 
 import hfrnn
 from hfrnn.analysis.dynamic_evaluation import mean_square_gradient
 from hfrnn.engine.objective import Objective
-from hfrnn.errors import InputError
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
 from hfrnn.sources.open import open_source
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
-from hfrnn.training.trainer import Callback, train
+from hfrnn.training.trainer import Callback
 
-LEARNED: dict[str, Any] = {"learn_initial_state": True}
-HF: dict[str, Any] = {"optimizer": "hf", "gradient_symbols": 300, "cg_iterations": 5}
-KRONECKER: dict[str, Any] = {**HF, "preconditioner": "kronecker", "warm_start": 0.0, "mu_growth": 0.0}
+LEARNED = {"learn_initial_state": True}
+HF = {"optimizer": "hf", "gradient_symbols": 300, "cg_iterations": 5}
+KRONECKER = {**HF, "preconditioner": "kronecker", "warm_start": 0.0, "mu_growth": 0.0}
 
 
-@pytest.mark.parametrize(
-    ("options", "updates"),
-    [
-        (HF, 3),
-        (KRONECKER, 3),
-        ({**HF, **TASK, "optimizer": "hf"}, 3),
-        *(({"optimizer": name, "streams": 20}, 20) for name in ("sgd", "adam", "soap", "muon")),
-        ({**TASK, "optimizer": "adam", "arch": "lstm"}, 5),
-    ],
-    ids=["hf", "hf-kronecker", "hf-task", "sgd", "adam", "soap", "muon", "adam-task"],
-)
-def test_every_optimizer_learns_the_initial_state(tmp_path: Path, options: dict[str, Any], updates: int) -> None:
+@pytest.mark.parametrize(("options", "updates"), slow_unless(lambda given, _: given["optimizer"] in ("hf", "adam"), [
+    (KRONECKER, 3), ({**TASK, **HF}, 3),
+    *(({"optimizer": name, "streams": 20}, 20) for name in ("sgd", "adam", "soap", "muon")),
+    ({**TASK, "optimizer": "adam", "arch": "lstm"}, 5),
+]), ids=["hf", "hf-task", "sgd", "adam", "soap", "muon", "adam-task"])  # fmt: skip
+def test_every_optimizer_learns_the_initial_state(tmp_path, options, updates):
     trained = run(tmp_path, **{**options, **LEARNED}, updates=updates)
     net, theta, _ = load(trained.folder, "last")
     for name in [block.name for block in net.parameters.blocks if block.name in ("layer0.h0", "layer0.c0")]:
         assert np.abs(net.views(theta)[name]).max() > 1e-5, name
 
 
-RESUMED: dict[str, tuple[dict[str, Any], int, int]] = {
-    "hf, learned": ({**HF, **LEARNED}, 2, 5),
-    "hf, noise": ({**HF, "state_noise": 0.1, "rho_objective": "separate", "curvature_symbols": 60}, 2, 5),
-    "hf, both on a task": ({**HF, **TASK, **LEARNED, "optimizer": "hf", "state_noise": 0.1}, 2, 4),
-    "adam, in the first windows": (
-        {**LEARNED, "optimizer": "adam", "sequence_length": 12, "update_every": 2, "state_noise": 0.2}, 3, 20,
-    ),
-    "sgd, into the second epoch": ({**LEARNED, "streams": 20, "state_noise": 0.2, "arch": "clockwork"}, 9, 14),
-    "adam, both on a task": ({**TASK, **LEARNED, "optimizer": "adam", "state_noise": 0.1}, 6, 10),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", RESUMED)
-def test_a_resumed_run_equals_one_that_never_stopped(tmp_path: Path, name: str) -> None:
-    options, first, total = RESUMED[name]
-    whole = run(tmp_path, "whole", **options, updates=total).folder
-    parts = run(tmp_path, "parts", **options, updates=first).folder
-    train(resume=parts, updates=total)
-    assert training_state(whole) == training_state(parts)
-
-
-@pytest.mark.parametrize("options", [HF, KRONECKER, {"optimizer": "adam", "streams": 20}, {**TASK, **HF}])
-def test_threads_and_checkpoints_do_not_change_a_run_with_noise(tmp_path: Path, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [
+    pytest.param(KRONECKER, marks=pytest.mark.slow), {"optimizer": "adam", "streams": 20}, {**TASK, **HF},
+])  # fmt: skip
+def test_threads_and_checkpoints_do_not_change_a_run_with_noise(tmp_path, options):
     options = {**options, **LEARNED, "state_noise": 0.2, "updates": 3}
     one, two = (run(tmp_path, f"{n}", **options, threads=n).folder for n in (1, 2))
     assert training_state(one) == training_state(two)
@@ -74,21 +44,19 @@ def test_threads_and_checkpoints_do_not_change_a_run_with_noise(tmp_path: Path, 
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-4)
 
 
-def test_noise_of_0_is_a_run_without_noise_and_any_other_is_not(tmp_path: Path) -> None:
+def test_noise_of_0_is_a_run_without_noise_and_any_other_is_not(tmp_path):
     thetas = [load(run(tmp_path, str(n), **HF, **noise, updates=2).folder, "last").theta for n, noise in enumerate(
-        ({}, {"state_noise": 0.0}, {"state_noise": 0.1}, {"state_noise": 0.1}, {"state_noise": 0.2})
+        ({}, {"state_noise": 0.0}, {"state_noise": 0.1}, {"state_noise": 0.2})
     )]  # fmt: skip
     np.testing.assert_array_equal(thetas[0], thetas[1])
-    np.testing.assert_array_equal(thetas[2], thetas[3])
     assert np.abs(thetas[2] - thetas[0]).max() > 1e-3
-    assert np.abs(thetas[4] - thetas[2]).max() > 1e-3
+    assert np.abs(thetas[3] - thetas[2]).max() > 1e-3
 
 
-def test_validation_has_no_noise(tmp_path: Path) -> None:
+def test_validation_has_no_noise(tmp_path):
     trained = run(tmp_path, **HF, state_noise=0.5, updates=2)
     source = open_source(RunFolder(trained.folder).config())
     net, theta, _ = load(trained.folder)
-    assert source.validation is not None
     losses = [line["valid_loss"] for line in metrics(trained.folder)]
     assert Objective(net, source.validation).loss(theta) == pytest.approx(min(losses), rel=1e-6)
 
@@ -96,17 +64,17 @@ def test_validation_has_no_noise(tmp_path: Path) -> None:
 class Spy(Callback):
     """Collects the loss at the first parameters under the noise of each update."""
 
-    def __init__(self) -> None:
-        self.losses: list[list[float]] = []
+    def __init__(self):
+        self.losses = []
 
-    def on_start(self, trainer: Any) -> None:
+    def on_start(self, trainer):
         self.method, self.theta = trainer.method, trainer.theta
         self.look()
 
-    def on_update(self, record: dict[str, Any]) -> None:
+    def on_update(self, record):
         self.look()
 
-    def look(self) -> None:
+    def look(self):
         method = self.method
         assert isinstance(method, HessianFreeMethod)
         columns = np.arange(method.sequences.sampler.subset)
@@ -116,7 +84,7 @@ class Spy(Callback):
         self.losses.append([objective.loss(self.theta) for objective in objectives])
 
 
-def test_an_update_repeats_its_noise_and_the_next_one_draws_other_noise(tmp_path: Path) -> None:
+def test_an_update_repeats_its_noise_and_the_next_one_draws_other_noise(tmp_path):
     spy = Spy()
     run(tmp_path, **HF, state_noise=0.3, updates=3, callbacks=(spy,))
     assert len(spy.losses) == 4
@@ -125,13 +93,11 @@ def test_an_update_repeats_its_noise_and_the_next_one_draws_other_noise(tmp_path
     assert len({first for first, _ in spy.losses}) == 4
 
 
-def test_a_sequence_has_the_same_noise_in_all_batches_of_an_update(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[dict[int, int]] = []
+def test_a_sequence_has_the_same_noise_in_all_batches_of_an_update(tmp_path, monkeypatch):
+    made = []
     columns_of, own = [], HessianFreeMethod.objective
 
-    def objective(self: Any, pool: Any, columns: Any, role: str) -> Any:
+    def objective(self, pool, columns, role):
         found = own(self, pool, columns, role)
         columns_of.append(role)
         made.append(dict(zip(columns.tolist(), found.noise._host_keys[0].tolist(), strict=True)))
@@ -145,10 +111,9 @@ def test_a_sequence_has_the_same_noise_in_all_batches_of_an_update(
     assert all(gradient[column] == key for column, key in curvature.items())
 
 
-def test_texts_are_evaluated_and_sampled_from_the_learned_state(tmp_path: Path) -> None:
+def test_texts_are_evaluated_and_sampled_from_the_learned_state(tmp_path):
     run(tmp_path, **HF, **LEARNED, updates=2)
     net, theta, vocabulary = load(tmp_path / "run")
-    assert vocabulary is not None
     other = theta.copy()
     net.views(other)["layer0.h0"][...] += 0.5
     text = TEXT[:60]
@@ -161,21 +126,3 @@ def test_texts_are_evaluated_and_sampled_from_the_learned_state(tmp_path: Path) 
     assert np.abs(drawn[0] - drawn[1]).max() > 1e-4
     squares = mean_square_gradient(net, theta, vocabulary.encode(TEXT), stretch=10)
     assert net.views(squares)["layer0.h0"].min() > 0
-
-
-def test_weights_of_a_run_without_a_learned_state_are_refused(tmp_path: Path) -> None:
-    run(tmp_path, "old", **HF, updates=1)
-    with pytest.raises(InputError, match="it has learn_initial_state=False, and this run learn_initial_state=True"):
-        run(tmp_path, "new", **HF, **LEARNED, updates=1, init_from=tmp_path / "old")
-
-
-def test_weights_of_a_run_with_another_option_of_its_architecture_are_refused(tmp_path: Path) -> None:
-    run(tmp_path, "old", optimizer="sgd", arch="scrn", context=3, updates=1)
-    with pytest.raises(InputError, match="it has context=3, and this run context=5"):
-        run(tmp_path, "new", optimizer="sgd", arch="scrn", context=5, updates=1, init_from=tmp_path / "old")
-
-
-@pytest.mark.parametrize("options", [LEARNED, {"state_noise": 0.1}])
-def test_the_online_rule_has_neither(tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"^(learn_initial_state|state_noise)= was given, and optimizer= is online"):
-        run(tmp_path, optimizer="online", arch="lstm-krause", **options, updates=50)

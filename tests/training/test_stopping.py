@@ -1,66 +1,60 @@
 """How a run stops: by a disk that is full, at a target; and how it is resumed, also without a GPU."""
 
-from __future__ import annotations
-
 import errno
-import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from support.fake_device import FakeBackend
 from support.method_runs import Losses
 from support.method_runs import run as tiny_method
+from support.mpi import environment
+from support.processes import TINY
 from support.run_states import assert_same, state
+from support.slow import slow_unless
 from support.stops import at, load_update
-from support.tiny_runs import metrics, snapshot, tiny_train
+from support.tiny_runs import after, callback, metrics, snapshot, text_file, tiny_train
 
 import hfrnn
-from hfrnn.cli import main
 from hfrnn.errors import InputError, MissingExtraError, StorageError
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
 from hfrnn.training.run_state import RunState
-from hfrnn.training.trainer import Callback, Trainer, train
+from hfrnn.training.trainer import train
 
 resource = pytest.importorskip("resource", reason="these limits are those of POSIX systems")
 
 
 # ---------------------------------------------------------------------- a disk that fails
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of three updates that nothing stops."""
+    return tiny_train(tmp_path_factory.mktemp("whole"), updates=3).folder
 
 
-def full(count: int, place: str, monkeypatch: pytest.MonkeyPatch, code: int = errno.ENOSPC) -> None:
-    def fail() -> None:
+def full(count, place, monkeypatch, code=errno.ENOSPC):
+    def fail():
         monkeypatch.setattr(os, place, failing)
         raise OSError(code, os.strerror(code))
 
-    def failing(*_: Any, **__: Any) -> None:
+    def failing(*_, **__):
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, place, at(count, fail, getattr(os, place)))
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO], ids=["full", "read-only", "broken"])
-@pytest.mark.parametrize("place", ["fsync", "replace"])
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_a_disk_that_fails_in_training_is_told_and_nothing_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, count: int, code: int
-) -> None:
+WRITES = enumerate((errno.EIO, errno.ENOSPC, errno.EROFS, errno.EIO, errno.ENOSPC), 1)
+FAILURES = [(place, count, code) for count, code in WRITES for place in ("fsync", "replace")]
+
+
+@pytest.mark.parametrize(("place", "count", "code"), slow_unless(lambda place, count, code: count == 2, FAILURES))
+def test_a_disk_that_fails_in_training_is_told_and_nothing_is_lost(tmp_path, whole, monkeypatch, place, count, code):
     """At every one of the writes of updates 2 and 3."""
-
-    class Fills(Callback):
-        def on_update(self, record: dict[str, Any]) -> bool | None:
-            if record["update"] == 1:
-                full(count, place, monkeypatch, code)
-            return None
-
+    fills = after(1, lambda: full(count, place, monkeypatch, code))
     with monkeypatch.context(), pytest.raises(StorageError, match=os.strerror(code)) as caught:
-        tiny_train(tmp_path, updates=4, keep=1, callbacks=(Fills(),))
+        tiny_train(tmp_path, updates=3, keep=1, callbacks=(fills,))
     monkeypatch.undo()
     assert caught.value.exit_code == 1
     saved = load_update(tmp_path / "run")
@@ -69,43 +63,32 @@ def test_a_disk_that_fails_in_training_is_told_and_nothing_is_lost(
     load(tmp_path / "run")
     assert not list((tmp_path / "run").glob(".*"))
     train(resume=tmp_path / "run")
-    assert_same(tiny_train(tmp_path, "whole", updates=4).folder, tmp_path / "run")
+    assert_same(whole, tmp_path / "run")
 
 
-def test_a_disk_that_is_full_at_the_beginning_is_told_and_is_not_in_the_way_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for count in (1, 2, 3, 4):
-        with monkeypatch.context() as patch:
-            full(count, "replace", patch)
-            with pytest.raises(StorageError, match="No space left on device"):
-                tiny_train(tmp_path, f"run{count}")
-        run = tmp_path / f"run{count}"
-        if (run / "config.toml").exists():
-            train(resume=run)
-        else:
-            tiny_train(tmp_path, f"run{count}")
-        assert_same(tiny_train(tmp_path, f"whole{count}").folder, run)
+@pytest.mark.parametrize(
+    "count", [1, pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)]
+)
+def test_a_disk_that_is_full_at_the_beginning_is_told_and_is_not_in_the_way_later(tmp_path, whole, monkeypatch, count):
+    with monkeypatch.context() as patch:
+        full(count, "replace", patch)
+        with pytest.raises(StorageError, match="No space left on device"):
+            tiny_train(tmp_path, updates=3)
+    if (tmp_path / "run" / "config.toml").exists():
+        train(resume=tmp_path / "run")
+    else:
+        tiny_train(tmp_path, updates=3)
+    assert_same(whole, tmp_path / "run")
 
 
-def test_a_process_that_may_write_no_more_ends_with_1_and_goes_on_later(tmp_path: Path) -> None:
+@pytest.mark.nightly
+def test_a_process_that_may_write_no_more_ends_with_1_and_goes_on_later(tmp_path, whole):
     """The second file of a state is twice as long as the first: it holds the last solution of CG too."""
-    whole = tiny_train(tmp_path, "whole", updates=3).folder
+    text_file(tmp_path)
     first = 2500 + 4 * load(whole).net.n_parameters
-    flags = [
-        "--backend",
-        "numpy",
-        "--hidden",
-        "4",
-        "--sequence-length",
-        "10",
-        "--gradient-symbols",
-        "300",
-        "--sample-length",
-        "0",
-    ]
+    flags = [*TINY, "--sample-length", "0", "--updates", "3", "--out", "run"]
     done = subprocess.run(
-        [sys.executable, "-m", "hfrnn", "train", "text.txt", *flags, "--updates", "3", "--out", "run"],
+        [sys.executable, "-m", "hfrnn", "train", "text.txt", *flags],
         cwd=tmp_path, capture_output=True, text=True, timeout=60,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (first, resource.RLIM_INFINITY)),
     )  # fmt: skip
@@ -117,7 +100,7 @@ def test_a_process_that_may_write_no_more_ends_with_1_and_goes_on_later(tmp_path
     assert_same(whole, tmp_path / "run")
 
 
-def test_a_folder_that_cannot_be_written_to_is_wrong_input(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_to_is_wrong_input(tmp_path):
     run = tiny_train(tmp_path).folder
     run.chmod(0o555)
     try:
@@ -130,9 +113,7 @@ def test_a_folder_that_cannot_be_written_to_is_wrong_input(tmp_path: Path) -> No
 
 
 # ---------------------------------------------------------------------- a target
-
-
-def test_a_run_stops_at_its_target_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_stops_at_its_target_and_says_so(tmp_path, monkeypatch):
     watch = Losses(monkeypatch, 4.0, 3.0, 2.0, 1.0)
     options = {"updates": 10, "target_bits": 2.0 / np.log(2), "callbacks": (watch,)}
     result = tiny_train(tmp_path, **options)
@@ -142,7 +123,8 @@ def test_a_run_stops_at_its_target_and_says_so(tmp_path: Path, monkeypatch: pyte
     assert (further.summary["stopped"], further.summary["updates"]) == ("target", 6)
 
 
-def test_without_validation_the_target_is_of_the_training_bits(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_without_validation_the_target_is_of_the_training_bits(tmp_path):
     options = {"fractions": (1, 0, 0), "hidden": 8, "gradient_symbols": 0}
     lines = metrics(tiny_train(tmp_path, "whole", updates=6, **options).folder)
     wanted = (lines[2]["train_bits"] + lines[3]["train_bits"]) / 2
@@ -152,43 +134,31 @@ def test_without_validation_the_target_is_of_the_training_bits(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("way", ["target", "success"])
-def test_a_run_killed_after_the_update_that_ends_it_makes_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
-    class Good(Callback):
-        def on_start(self, trainer: Trainer) -> None:
-            monkeypatch.setattr(trainer.source, "errors", lambda logits: 0.0099)
+def test_a_run_killed_after_the_update_that_ends_it_makes_no_other(tmp_path, monkeypatch, way):
+    good = callback(on_start=lambda trainer: monkeypatch.setattr(trainer.source, "errors", lambda logits: 0.0099))
 
-    def killed(self: RunState, reason: str, sample: str | None) -> None:
+    def killed(self, reason, sample):
         raise ZeroDivisionError
 
-    options: dict[str, Any] = {"updates": 30, "target_bits": 100.0, "optimizer": "sgd", "validate_every": 10}
+    options = {"updates": 30, "target_bits": 100.0, "optimizer": "sgd", "validate_every": 10}
     if way == "success":
         options = {"data": "addition", "length": 21, "sequences": 40, "streams": 6, "arch": "rnn", "updates": 30}
-    whole = tiny_method(tmp_path, "whole", **options, callbacks=(Good(),))
+    whole = tiny_method(tmp_path, "whole", **options, callbacks=(good,))
     assert whole.summary["stopped"] == way
     with monkeypatch.context() as patch:
         patch.setattr(RunState, "write_summary", killed)
         with pytest.raises(ZeroDivisionError):
-            tiny_method(tmp_path, **options, callbacks=(Good(),))
+            tiny_method(tmp_path, **options, callbacks=(good,))
     assert train(resume=tmp_path / "run").summary["stopped"] == way
     assert_same(whole.folder, tmp_path / "run")
 
 
-def test_a_target_is_refused_where_nothing_is_measured_in_bits(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="target_bits= was given, and addition is a synthetic task: it is for a text"):
-        tiny_method(tmp_path, data="addition", length=21, arch="rnn", target_bits=1.0)
-    assert not (tmp_path / "run").exists()
-
-
 # ---------------------------------------------------------------------- elsewhere
-
-
-def test_a_run_of_a_gpu_is_opened_and_goes_on_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none() -> Any:
+def test_a_run_of_a_gpu_is_opened_and_goes_on_without_one(tmp_path, monkeypatch):
+    def none():
         raise MissingExtraError("backend 'cupy' needs CuPy: install the extra cuda12, or use backend 'numpy'")
 
-    options: dict[str, Any] = {"arch": "hornn", "optimizer": "adam"}
+    options = {"arch": "hornn", "optimizer": "adam"}
     with monkeypatch.context() as patch:
         patch.setitem(hfrnn.arrays.backend._makers, "cupy", lambda: FakeBackend())
         run = tiny_method(tmp_path, **options, backend="cupy", updates=2).folder
@@ -206,14 +176,20 @@ def test_a_run_of_a_gpu_is_opened_and_goes_on_without_one(tmp_path: Path, monkey
     assert state(run)[0] == state(whole)[0]
 
 
-def test_the_commands_take_a_checkpoint_that_was_kept(tmp_path: Path) -> None:
-    run = str(tiny_train(tmp_path, updates=3, keep=2).folder)
-    scores = []
-    for which in ("update-2", "update-3", "last"):
-        result = CliRunner().invoke(main, ["evaluate", run, "--which", which, "--json"])
-        assert result.exit_code == 0, result.output
-        scores.append(json.loads(result.stdout)["bits_per_symbol"])
-    assert scores[0] != scores[1] == scores[2]
-    refused = CliRunner().invoke(main, ["evaluate", run, "--which", "update-1"])
-    assert refused.exit_code == 2
-    assert "update-1" in refused.stderr
+@pytest.mark.slow
+def test_without_mpi4py_one_sentence_names_the_extra(tmp_path):
+    (tmp_path / "mpi4py.py").write_text("raise ImportError")
+    text, found = text_file(tmp_path), []
+    for rank in ("0", "1"):
+        more = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": rank}
+        more["PYTHONPATH"] = f"{tmp_path}:{environment()['PYTHONPATH']}"
+        command = [sys.executable, "-m", "hfrnn", "train", str(text), "--out", "run"]
+        options = {"cwd": tmp_path, "env": environment(**more), "capture_output": True, "text": True, "timeout": 60}
+        found.append(subprocess.run(command, **options, check=False))
+    assert [each.returncode for each in found] == [2, 2]
+    assert found[0].stderr == (
+        "Error: a run on several ranks needs mpi4py and MPI: install the extra mpi (pip install '.[mpi]' in a copy of "
+        "the project)\n"
+    )
+    assert found[1].stderr == found[1].stdout == ""
+    assert not (tmp_path / "run").exists()

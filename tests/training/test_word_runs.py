@@ -1,10 +1,6 @@
 """Runs at the level of words: trained, evaluated and sampled like those of characters."""
 
-from __future__ import annotations
-
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,19 +14,16 @@ from hfrnn.cli import main
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.sampling import beginning
-from hfrnn.errors import InputError
-from hfrnn.runs.config import TrainConfig
 
 TEXT = "the cat saw the dog\nthe dog saw a cat\n\nthe end is near the dog\n" * 30 + "one bird\n" * 2
-DATA = Path(os.environ.get("HFRNN_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 
 
-def call(*arguments: object) -> str:
+def call(*arguments):
     return command_line.call(*arguments).stdout
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("words")
     text_file(folder, TEXT)
     path = folder / "run"
@@ -40,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_run_of_words_learns_with_an_embedding_and_classes(run: Path) -> None:
+def test_a_run_of_words_learns_with_an_embedding_and_classes(run):
     net, _, vocabulary = hfrnn.load(run)
     assert (vocabulary.level, vocabulary.size) == ("word", 6)
     assert net.n_in == net.n_out == vocabulary.size
@@ -50,7 +43,7 @@ def test_a_run_of_words_learns_with_an_embedding_and_classes(run: Path) -> None:
     assert lines[-1]["valid_perplexity"] == pytest.approx(2 ** lines[-1]["valid_bits"])
 
 
-def test_evaluation_is_in_bits_and_perplexity_of_a_word(run: Path, tmp_path: Path) -> None:
+def test_evaluation_is_in_bits_and_perplexity_of_a_word(run, tmp_path):
     text = text_file(tmp_path, "the cat saw the dog\nthe dog")
     found = json.loads(call("evaluate", run, text, "--json"))
     assert found["symbols"] == 9 - 1  # seven words, the newline between them, and one that is added at the end
@@ -62,7 +55,7 @@ def test_evaluation_is_in_bits_and_perplexity_of_a_word(run: Path, tmp_path: Pat
     assert "1 word never seen in training: scored as <unk>" in unseen
 
 
-def test_a_sample_is_of_known_words_and_goes_on_from_its_prime(run: Path) -> None:
+def test_a_sample_is_of_known_words_and_goes_on_from_its_prime(run):
     vocabulary = hfrnn.load(run).vocabulary
     text = call("sample", run, "--prime", "the cat", "--length", 40)
     assert text.startswith("the cat")
@@ -73,7 +66,7 @@ def test_a_sample_is_of_known_words_and_goes_on_from_its_prime(run: Path) -> Non
     ]
 
 
-def test_a_sample_may_be_held_to_some_words(run: Path) -> None:
+def test_a_sample_may_be_held_to_some_words(run):
     text = call("sample", run, "--length", 30, "--allowed", "dog cat", "--seed", 1)
     assert set(text.split()) == {"dog", "cat"}
     result = CliRunner().invoke(main, ["sample", str(run), "--allowed", "dog unicorn"])
@@ -81,12 +74,12 @@ def test_a_sample_may_be_held_to_some_words(run: Path) -> None:
     assert "unicorn" in result.stderr
 
 
-def test_a_sample_begins_after_the_end_of_a_line() -> None:
+def test_a_sample_begins_after_the_end_of_a_line():
     vocabulary = Vocabulary.build("a b\na c\n", "word")
     assert vocabulary.decode(beginning(vocabulary)) == "\n"
 
 
-def test_words_never_seen_are_scored_as_unk_and_counted_with_their_own_bytes() -> None:
+def test_words_never_seen_are_scored_as_unk_and_counted_with_their_own_bytes():
     vocabulary = Vocabulary.build("a a b c\n", "word", min_count=2)
     net = Network("rnn", vocabulary.size, 3, vocabulary.size, dtype="float64")
     theta = net.init(0, scale=0.7)
@@ -97,7 +90,7 @@ def test_words_never_seen_are_scored_as_unk_and_counted_with_their_own_bytes() -
     assert (known.text_bytes, other.text_bytes) == (len("<unk> a\n"), len("giraffe a\n"))
 
 
-def test_the_least_count_and_the_largest_size_reach_the_vocabulary(tmp_path: Path) -> None:
+def test_the_least_count_and_the_largest_size_reach_the_vocabulary(tmp_path):
     text_file(tmp_path, TEXT)
     sizes = [
         tiny_train(tmp_path, f"run{i}", level="word", **limits).vocabulary.size
@@ -105,33 +98,3 @@ def test_the_least_count_and_the_largest_size_reach_the_vocabulary(tmp_path: Pat
     ]
     assert sizes[0] == len(set(TEXT.split())) + 1 - 2  # `one` and `bird` are in the validation part
     assert sizes[1:] == [6, 5]  # the, cat, saw, dog and the two symbols; one word less
-
-
-@pytest.mark.parametrize("options", [{"min_count": 2}, {"max_vocabulary": 100}])
-def test_limits_of_the_vocabulary_are_for_words(tmp_path: Path, options: dict[str, int]) -> None:
-    with pytest.raises(InputError, match="it is for level='word'"):
-        tiny_train(tmp_path, **options)
-
-
-@pytest.mark.parametrize("options", [{"min_count": 0}, {"max_vocabulary": 1}])
-def test_limits_of_the_vocabulary_have_a_least_value(options: dict[str, int]) -> None:
-    with pytest.raises(InputError, match="or more"):
-        TrainConfig(level="word", **options)
-
-
-@pytest.mark.corpus
-def test_the_words_of_the_penn_treebank_train_with_classes_and_an_embedding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not (DATA / "ptb" / "ptb.train.txt").is_file():
-        pytest.skip("ptb is not under HFRNN_DATA or ../shared/data")
-    monkeypatch.setenv("HFRNN_DATA", str(DATA))
-    call(
-        "train", "--data", "ptb", "--level", "word", "--arch", "rnn", "--hidden", 8, "--classes", 100,
-        "--embedding", 50, "--sequence-length", 20, "--gradient-symbols", 4000, "--updates", 2, "--sample-length", 5,
-        "--out", tmp_path / "run",
-    )  # fmt: skip
-    net, _, vocabulary = hfrnn.load(tmp_path / "run")
-    assert (vocabulary.size, net.n_out) == (10_000, 10_000)
-    first, last = metrics(tmp_path / "run")
-    assert last["valid_perplexity"] < first["valid_perplexity"] < 10_000

@@ -30,6 +30,7 @@ from hfrnn.option import Option, argument
 
 if TYPE_CHECKING:
     from hfrnn.data.array_data import Files
+    from hfrnn.data.held import Content
     from hfrnn.data.named_arrays import ArrayNames
     from hfrnn.data.windows import Windows
 
@@ -210,15 +211,17 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
     classes = loss == "softmax"
     arrays, _ = together(file, "")
     if note:
-        T_N = arrays["x"].shape[:2]
-        arrays = {
-            **{role: arrays[role] for role in ("x", "lengths") if role in arrays},
-            "y": np.zeros(T_N if classes else (*T_N, n_out), dtype=np.int64 if classes else np.float64),
-        }
+        kept: dict[str, Content] = {role: each for role, each in arrays.items() if role in ("x", "lengths")}
+        kind: type = np.int64 if classes else np.float64
+        given, width = kept["x"], () if classes else (n_out,)
+        if isinstance(given, list):
+            arrays = {**kept, "y": [np.zeros((len(each), *width), kind) for each in given]}
+        else:
+            arrays = {**kept, "y": np.zeros((*given.shape[:2], *width), kind)}
     check_filled(arrays, path)
     layout = ArrayFormat(path, options["time_first"], file.matlab, loss)
     part = arranged({role: arrays.get(role) for role in ROLES}, "", layout)
-    x, y, weights, lengths = part.sequences(path)
+    x, y, weights, lengths = part.sequences(path)  # padded: so are the predictions
     return Reading(name, x, None if note else y, None if note else weights, lengths, note=note)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from hfrnn.data.pool import Pool as Pool
 from hfrnn.errors import InputError, Message
 from hfrnn.option import Option, argument
 
@@ -15,42 +16,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from hfrnn.data.ragged import RaggedPool
     from hfrnn.data.scaling import Scaling
     from hfrnn.data.text import Text as Content
     from hfrnn.data.vocabulary import Vocabulary
-
-
-class Pool(NamedTuple):
-    """N sequences of at most T steps, time-major.
-
-    Attributes
-    ----------
-    inputs : ndarray, shape (T, N) or (T, N, n_in)
-        Symbols or values.
-    targets : ndarray, shape (T, N) or (T, N, n_out)
-    weights : ndarray, shape (T, N) or (T, N, n_out), or None
-        Weights of the targets; None if all weigh the same.
-    lengths : ndarray, shape (N,), or None
-        Lengths of the sequences; None if all have T steps.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import hfrnn
-    >>> x = np.zeros((5, 4, 2))  # 5 steps of 4 sequences
-    >>> hfrnn.Pool(x, x.sum(axis=2, keepdims=True)).targets.shape
-    (5, 4, 1)
-    """
-
-    inputs: NDArray[Any]
-    targets: NDArray[Any]
-    weights: NDArray[Any] | None = None
-    lengths: NDArray[Any] | None = None
-
-    @property
-    def weighs_outputs(self) -> bool:
-        """Whether every output has its own weight."""
-        return self.weights is not None and self.weights.ndim == 3
 
 
 class Reading(NamedTuple):
@@ -154,7 +123,7 @@ class DataKind:
         What is predicted: a character, byte, word, answer or time step.
     network : dict
         `n_in`, `n_out` and `loss` of the network, and the classes of a class softmax.
-    validation : Pool or None
+    validation : Pool, RaggedPool or None
         The validation data.
     sha256 : str
         Checksum of the data; empty if the data are generated.
@@ -225,7 +194,7 @@ class DataKind:
     source: str
     unit: str = "time step"
     network: dict[str, Any]
-    validation: Pool | None = None
+    validation: Pool | RaggedPool | None = None
     sha256: str = ""
     fresh: bool = False
     counts_errors: bool = False
@@ -360,15 +329,15 @@ class DataKind:
         """Return what differs from data with these checksums: the files, for a message; "" if nothing does."""
         return "" if stored.get("data_sha256") == self.sha256 else self.source
 
-    def pool(self, epoch: int) -> Pool:
+    def pool(self, epoch: int) -> Pool | RaggedPool:
         """Return the training sequences of an epoch."""
         raise NotImplementedError
 
-    def part(self, name: str) -> Pool:
+    def part(self, name: str) -> Pool | RaggedPool:
         """Return the sequences of a part, as the network reads them; raise InputError if there is none."""
         raise NotImplementedError
 
-    def plain_part(self, name: str) -> Pool:
+    def plain_part(self, name: str) -> Pool | RaggedPool:
         """Return the sequences of a part in the units of the data; raise InputError if there is none."""
         return self.part(name)
 
@@ -399,9 +368,13 @@ class DataKind:
         """Return lines for the screen about the training and validation data."""
         return [f"data      {self.name}"]
 
+    def hints(self) -> Sequence[str | Message]:
+        """Return what is unusual about the data: users of Python read it as warnings, others among the lines."""
+        return []
+
     def errors(self, logits: NDArray[Any]) -> float:
         """Return the share of validation sequences with a wrong answer, given logits of shape (T, B, n_out)."""
-        assert self.validation is not None
+        assert isinstance(self.validation, Pool)
         return float(self.wrong(logits, self.validation).mean())
 
 

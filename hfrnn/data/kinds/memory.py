@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.checks import shown
 from hfrnn.data.kinds.arrays import SUFFIXES, TIME_FIRST, read_arrays, windows_of
-from hfrnn.data.kinds.data_kind import Pool, Reading, epoch_generator, refuse
+from hfrnn.data.kinds.data_kind import Reading, epoch_generator, refuse
 from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, NumberSequences
-from hfrnn.errors import InputError, Message
+from hfrnn.errors import HfrnnWarning, InputError, Message
+from hfrnn.wording import counted, left_out_note
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hfrnn.data.array_data import ArrayData
+    from hfrnn.data.ragged import RaggedPool
 
 ARRAYS, BATCHES, TABLES = "arrays", "batches", "tables"
 """Values of the option `data` for data in memory."""
@@ -41,6 +46,10 @@ class Objects:
         """The value of the option `data`."""
         return ARRAYS if self.batches is None else BATCHES
 
+    def named(self, valid: Any) -> dict[str, Any]:
+        """Return other options that were given by name, not as objects; `valid` is the argument of that name."""
+        return {"valid": valid} if self.batches is None else {}
+
 
 @dataclass(frozen=True, eq=False)
 class Frames:
@@ -54,6 +63,10 @@ class Frames:
     def name(self) -> str:
         """The value of the option `data`."""
         return TABLES
+
+    def named(self, valid: Any) -> dict[str, Any]:
+        """Return other options that were given by name: none."""
+        return {}
 
 
 Given = Objects | Frames
@@ -91,10 +104,12 @@ class ArraysInMemory(NumberSequences):
         if given.batches is not None:
             return DrawnSequences.of(options, given)
         assert given.data is not None
-        return cls(options, from_memory(
+        data = from_memory(
             given.data, time_first=options["time_first"], fractions=options["fractions"], loss=options["loss"],
             windows=windows_of(options),
-        ))  # fmt: skip
+        )  # fmt: skip
+        _warn_of(data.left_out)
+        return cls(options, data)
 
     @classmethod
     def read_file(cls, options: Mapping[str, Any], path: str, n_out: int, loss: str) -> Reading:
@@ -112,6 +127,7 @@ class DrawnSequences(ArraysInMemory):
     def __init__(self, options: Mapping[str, Any], data: ArrayData, given: Objects) -> None:
         super().__init__(options, data)
         self._options, self._given = {**options, "loss": data.loss}, given
+        self._given_sequences = data.train.sequences + data.left_out
         self.source = "the sequences of valid="
 
     @classmethod
@@ -122,23 +138,25 @@ class DrawnSequences(ArraysInMemory):
         valid = _draw(given, options, -1) if given.valid is None else _read(given.valid, "valid", options)
         if valid.loss != first.loss and options["loss"] == "auto":
             first = replace(first, loss="squared", reason="the targets are real numbers")
-        for name, one, other in zip("xy", first.train[:2], valid.train[:2], strict=True):
-            if one.shape[2:] != other.shape[2:]:
+        for name, one, other in (("x", first.train.x, valid.train.x), ("y", first.train.y, valid.train.y)):
+            if one.shape[1:] != other.shape[1:]:
                 raise InputError(
-                    f"batches returned {name} of shape {one.shape} (time first), and validation has {other.shape}: "
-                    "give the same kind of sequences"
+                    f"batches returned {name} with {_entries(one)}, and validation has {_entries(other)}: give the "
+                    "same kind of sequences"
                 )
         return cls(options, replace(first, valid=valid.train, sha256=valid.sha256), given)
 
-    def pool(self, epoch: int) -> Pool:
+    def pool(self, epoch: int) -> RaggedPool:
         if epoch == 0:
             return self._pool
         drawn = _draw(self._given, self._options, epoch)
-        for name, one, other in zip("xy", drawn.train[:2], self._pool[:2], strict=True):
-            if one.shape != other.shape:
+        first, given, asked = self._pool, drawn.train.sequences + drawn.left_out, self._given_sequences
+        for name, one, other in (("x", drawn.train.x, first.x), ("y", drawn.train.y, first.y)):
+            if one.shape[1:] != other.shape[1:] or given != asked:
                 raise InputError(
-                    f"batches returned {name} of shape {one.shape} (time first), and {other.shape} at the first call: "
-                    "return the same shapes at every call, with lengths or a mask for shorter sequences"
+                    f"batches returned {name} of {counted(given, 'sequence')} with {_entries(one)}, and of "
+                    f"{counted(asked, 'sequence')} with {_entries(other)} at the first call: return the same shapes at "
+                    "every call, with lengths or a mask for shorter sequences"
                 )
         for what, size, most in (("symbol", drawn.n_in, self.data.n_in), ("class", drawn.n_out, self.data.n_out)):
             if size > most:
@@ -151,6 +169,11 @@ class DrawnSequences(ArraysInMemory):
     def lines(self) -> list[str | Message]:
         first, *more = super().lines()
         return [str(first).replace("to train on", "in every epoch, drawn anew"), *more]
+
+
+def _entries(values: NDArray[Any]) -> str:
+    """Return what a step of some inputs or targets is."""
+    return "an integer a step" if values.ndim == 1 else f"{counted(values.shape[1], 'number')} a step"
 
 
 def _draw(given: Objects, options: Mapping[str, Any], epoch: int) -> ArrayData:
@@ -168,4 +191,12 @@ def _read(given: Any, name: str, options: Mapping[str, Any]) -> ArrayData:
     if parts := [each for each in given if isinstance(each, str) and each.startswith(("valid_", "test_"))]:
         raise InputError(f"{name} has {parts[0]}: return x, y, mask and lengths, and give the others as valid=")
     time_first = options["time_first"] or isinstance(given, TimeMajor)
-    return from_memory(given, time_first=time_first, fractions=(1.0, 0.0, 0.0), loss=options["loss"], name=name)
+    read = from_memory(given, time_first=time_first, fractions=(1.0, 0.0, 0.0), loss=options["loss"], name=name)
+    _warn_of(read.left_out)
+    return read
+
+
+def _warn_of(left_out: int) -> None:
+    """Warn of sequences without a scored step."""
+    if left_out:
+        warnings.warn(f"{left_out_note(left_out)}: their weights are all 0", HfrnnWarning, stacklevel=2)

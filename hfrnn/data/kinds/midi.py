@@ -19,13 +19,18 @@ BEAT = Option(
 )  # fmt: skip
 
 
+SKIP_BAD = Option(
+    "skip_bad", bool, False, "Leave out MIDI files that cannot be read, instead of stopping at them.", group="Data"
+)
+
+
 class MidiFiles(Music):
     """The pieces in MIDI files."""
 
     about = "MIDI music"
     named = ""
     suffixes = MIDI_FILES
-    options = (FRACTIONS, BEAT)
+    options = (FRACTIONS, BEAT, SKIP_BAD)
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -63,4 +68,4 @@ class MidiFiles(Music):
     def open(cls, options: Mapping[str, Any], given: Any = None) -> MidiFiles:
         from hfrnn.data.midi import load_midi
 
-        return cls(load_midi(options["data"], options["steps_per_beat"], options["fractions"]))
+        return cls(load_midi(options["data"], options["steps_per_beat"], options["fractions"], options["skip_bad"]))

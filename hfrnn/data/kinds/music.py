@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool
+from hfrnn.data.kinds.data_kind import DataKind, Earlier
 from hfrnn.wording import counted
 
 if TYPE_CHECKING:
     from hfrnn.data.music import Music as Rolls
+    from hfrnn.data.ragged import RaggedPool
 
 
 class Music(DataKind):
@@ -51,18 +52,18 @@ class Music(DataKind):
     def prepare(self, earlier: Earlier | None = None) -> None:
         from hfrnn.data.music import music_batch
 
-        self._pool = Pool(*music_batch(self.music.train))
-        n = self._pool.inputs.shape[2]
+        self._pool = music_batch(self.music.train)
+        n = self._pool.x.shape[1]
         self.network = {"n_in": n, "n_out": n, "loss": "logistic"}
-        self.validation = Pool(*music_batch(self.music.valid)) if self.music.valid else None
+        self.validation = music_batch(self.music.valid) if self.music.valid else None
 
-    def pool(self, epoch: int) -> Pool:
+    def pool(self, epoch: int) -> RaggedPool:
         return self._pool
 
-    def part(self, name: str) -> Pool:
+    def part(self, name: str) -> RaggedPool:
         from hfrnn.data.music import music_batch
 
-        return Pool(*music_batch(self.music.part(name)))
+        return music_batch(self.music.part(name))
 
     def lines(self) -> list[str]:
         music = self.music

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hfrnn.choices import LOSSES
-from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool
+from hfrnn.data.kinds.data_kind import DataKind, Earlier
 from hfrnn.errors import InputError, Message
 from hfrnn.option import Need, Option, argument
 from hfrnn.wording import counted
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hfrnn.data.array_data import ArrayData
+    from hfrnn.data.ragged import RaggedPool
     from hfrnn.data.scaling import Scaling
-    from hfrnn.data.tasks import TaskSequences
 
 REASONABLE = 30.0
 """With larger absolute values of inputs or targets, a run prints a hint to scale them."""
 FAR = 2.0
 """If the mean of an input or a target is more deviations away from 0 than this, a run prints the same hint."""
+_MANY = 20  # classes of which most have to occur
 _LISTED = 8  # most constant columns that are named
 
 
@@ -127,18 +129,18 @@ class NumberSequences(DataKind):
         self._pool = self._ready(data.train)
         self.validation = None if data.valid is None else self._ready(data.valid)
 
-    def pool(self, epoch: int) -> Pool:
+    def pool(self, epoch: int) -> RaggedPool:
         return self._pool
 
-    def part(self, name: str) -> Pool:
+    def part(self, name: str) -> RaggedPool:
         return self._ready(self._sequences(name))
 
-    def plain_part(self, name: str) -> Pool:
-        return Pool(*self._sequences(name))
+    def plain_part(self, name: str) -> RaggedPool:
+        return self._sequences(name)
 
     def lines(self) -> list[str | Message]:
-        data, T = self.data, self._pool.inputs.shape[0]
-        short = "" if int(data.train.lengths.min()) == T else " at most"
+        data, T = self.data, self._pool.longest
+        short = " at most" if self._pool.ragged else ""
         sizes = f"{counted(data.train.lengths.size, 'sequence')} of{short} {counted(T, 'step')} to train on"
         valid = "none to validate" if data.valid is None else f"{data.valid.lengths.size:,} to validate"
         inputs = counted(data.n_in, "symbol" if data.symbols else "input") + _named(data.input_names)
@@ -150,29 +152,46 @@ class NumberSequences(DataKind):
             means = {"inputs": self.scaling.input_mean, "targets": self.scaling.target_mean}
             scaled = [what for what, mean in means.items() if mean is not None]
             lines.append(f"scaling   {' and '.join(scaled)} in units of their deviation in the training part")
-        elif why := self._unscaled():
-            lines.append(Message("scaling   none, though {0}: consider {standardize:True}", why))
-        if constant := self._constant():
-            lines.append(f"constant  {constant} in the training part: check the data")
+        lines += [Message("hint      {0}", hint) for hint in self.hints()]
         return [*lines, *(f"          {note}" for note in data.notes)]
+
+    def hints(self) -> list[str | Message]:
+        found: list[str | Message] = []
+        if self.scaling is None and (why := self._unscaled()):
+            found.append(Message("the data are not scaled, though {0}: consider {standardize:True}", why))
+        if constant := self._constant():
+            found.append(f"{constant} in the training part: check the data")
+        train = self.data.train
+        if self.counts_errors and self.data.n_out > _MANY:
+            counts = slice(None) if train.w is None or train.last_only else train.w > 0
+            distinct = len(set(train.y[counts].tolist()))
+            if 2 * distinct < self.data.n_out:
+                found.append(Message(
+                    "the targets are whole numbers, {0:,} different ones, and are taken for {1:,} classes: if they are "
+                    "quantities, give {loss:squared}", distinct, self.data.n_out,
+                ))  # fmt: skip
+        if self.data.loss == "logistic" and self.data.n_out > 2 and _one_hot(train):
+            found.append(
+                "the targets are one-hot: for exactly one class at each step, give its number in place of 0 and 1"
+            )
+        return found
 
     def errors(self, logits: NDArray[Any]) -> float:
         """Return the share of scored steps with a wrong class, given logits of shape (T, B, n_out)."""
         valid = self.data.valid
         assert valid is not None
-        return float((logits.argmax(axis=2) != valid.targets)[valid.weights > 0].mean())
+        _, targets, weights, _ = valid
+        return float((logits.argmax(axis=2) != targets)[weights > 0].mean())
 
-    def _sequences(self, name: str) -> TaskSequences:
+    def _sequences(self, name: str) -> RaggedPool:
         """Return the sequences of a part in the units of the data; raise InputError if there is no such part."""
         if name not in self.data.parts:
             raise InputError(f"{self.name} has no {name} part: use {' or '.join(self.data.parts)}")
         return self.data.parts[name]
 
-    def _ready(self, sequences: TaskSequences) -> Pool:
+    def _ready(self, sequences: RaggedPool) -> RaggedPool:
         """Return sequences as the network reads them: scaled, in the type of its numbers."""
-        x, y, weights, lengths = sequences if self.scaling is None else self.scaling.scale(sequences)
-        x, y = (each.astype(self._dtype) if each.ndim == 3 else each for each in (x, y))
-        return Pool(x, y, weights, lengths)
+        return replace(sequences, scaling=self.scaling, dtype=self._dtype)
 
     def _scaling(self, earlier: Earlier | None) -> Scaling | None:
         """Return the scaling of an earlier run, or that of the training part; None if nothing is scaled."""
@@ -197,8 +216,8 @@ class NumberSequences(DataKind):
         """Return what is unusual about real inputs or targets of the training part; None if nothing is."""
         from hfrnn.data.scaling import Scaling
 
-        arrays = (self.data.train.inputs, self.data.train.targets)
-        if any(each.ndim == 3 and float(abs(each).max()) > REASONABLE for each in arrays):
+        arrays = (self.data.train.x, self.data.train.y)
+        if any(each.ndim == 2 and max(-float(each.min()), float(each.max())) > REASONABLE for each in arrays):
             return f"there are values above {REASONABLE:g}"
         scaling = Scaling.measure(self.data.train, targets=self.data.loss == "squared")
         inputs = ("an input", scaling.input_mean, scaling.input_deviation)
@@ -209,13 +228,9 @@ class NumberSequences(DataKind):
 
     def _constant(self) -> str:
         """Return which real inputs and targets of the training part have one value only; "" if none has."""
-        import numpy as np
-
-        x, y, weights, lengths = self.data.train
-        exists = (np.arange(x.shape[0])[:, None] < lengths)[:, :, None]
-        known = weights.reshape(*weights.shape[:2], -1) > 0
-        inputs = _constant_columns("input", x, exists, self.input_names)
-        return " and ".join(filter(None, (inputs, _constant_columns("target", y, known, self.output_names))))
+        train = self.data.train
+        inputs = _constant_columns("input", train.x, None, self.input_names)
+        return " and ".join(filter(None, (inputs, _constant_columns("target", train.y, train.w, self.output_names))))
 
 
 def recording(inputs: Any, targets: Any, missing: Any, ahead: int, burn_in: int) -> tuple[Any, Any, Any]:
@@ -255,8 +270,8 @@ def _standardizes(options: Mapping[str, Any], usual: bool) -> bool:
 
 def _check_targets(data: ArrayData) -> None:
     """Raise InputError if the training part scores an output nowhere: nothing would train its weights."""
-    known = (data.train.weights > 0).any(axis=(0, 1))
-    if data.train.weights.ndim == 2 or known.all():
+    known = None if data.train.w is None or data.train.w.ndim == 1 else (data.train.w > 0).any(axis=0)
+    if known is None or known.all():
         return
     k = int(known.argmin())
     if data.target_names:
@@ -266,14 +281,23 @@ def _check_targets(data: ArrayData) -> None:
     raise InputError(Message(f"{{0}} has no known target in the training part that is scored: {advice}", name))
 
 
-def _constant_columns(what: str, values: NDArray[Any], counts: NDArray[Any], names: tuple[str, ...]) -> str:
-    """Name the columns of (T, N, n) values that have one value where `counts`, (T, N, n or 1); "" if none has."""
+def _one_hot(sequences: RaggedPool) -> bool:
+    """Return whether exactly one target of every scored step is 1, and all others 0."""
+    y, weights = sequences.y, sequences.w
+    if weights is not None and not sequences.last_only:
+        y = y[weights.reshape(len(weights), -1).min(axis=1) > 0]
+    return bool(len(y) and (y.sum(axis=1) == 1).all() and ((y == 0) | (y == 1)).all())
+
+
+def _constant_columns(what: str, values: NDArray[Any], weights: Any, names: tuple[str, ...]) -> str:
+    """Name the columns of (rows, n) values that have one value where their weights are above 0; "" if none has."""
     import numpy as np
 
-    if values.ndim == 2:
+    if values.ndim == 1:
         return ""
-    lowest = np.where(counts, values, np.inf).min(axis=(0, 1))
-    highest = np.where(counts, values, -np.inf).max(axis=(0, 1))
+    counts = True if weights is None else weights.reshape(len(weights), -1) > 0
+    lowest = values.min(axis=0, initial=np.inf, where=counts)
+    highest = values.max(axis=0, initial=-np.inf, where=counts)
     columns = np.flatnonzero(lowest == highest)
     listed = [names[k] if names else str(k) for k in columns[:_LISTED]]
     listed += [f"{len(columns) - _LISTED:,} more"] if len(columns) > _LISTED else []

@@ -28,7 +28,7 @@ from hfrnn.data.kinds.number_sequences import (
     slice_of,
 )
 from hfrnn.errors import InputError, Message
-from hfrnn.option import Option, argument
+from hfrnn.option import Need, Option, argument
 
 if TYPE_CHECKING:
     from hfrnn.data.sheets import TableFormat
@@ -42,6 +42,12 @@ AHEAD = Option(
     "ahead", int, None, "Rows from an input to the target that it predicts.", least=0, group="Data",
     otherwise="1 if a column is an input and a target, else 0",
 )  # fmt: skip
+
+
+def _no_bins(chosen: Any) -> Message | None:
+    return None if chosen.bin else Message("{bin} was not: it is for events that {bin} counts")
+
+
 READING = (
     Option(
         "recording", str, None, "Column of a table that names the recording of each row, by name or by number from 1.",
@@ -67,6 +73,16 @@ READING = (
         "What a missing input of a table becomes: the previous value, or one on the line between its neighbours.",
         choices=("previous", "linear"), otherwise="missing inputs are refused", group="Data",
     ),
+    Option(
+        "bin", float, None,
+        "Seconds of a bin: each row of the table is then a spike or another event, which is counted. {inputs} and "
+        "{targets} name units.",
+        above=0, group="Data", otherwise="the rows are steps",
+    ),
+    Option(
+        "unit", str, None, "Column that names the unit of each event.", digits=True, group="Data",
+        needs=(Need("bin", unless=_no_bins),),
+    ),
 )  # fmt: skip
 
 
@@ -75,7 +91,7 @@ class Table(NumberSequences):
 
     about = "a table"
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
-    reads = SUFFIXES
+    reads = (*SUFFIXES, ".txt")
     options = (FRACTIONS, INPUTS, TARGETS, *CUT, AHEAD, LOSS, STANDARDIZE, VALID, TEST, *READING, ROWS, *OF_PARTS)
     needed = ("inputs", "targets")
     several = True
@@ -103,7 +119,7 @@ class Table(NumberSequences):
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[str | os.PathLike[str]]:
-        return [path for name in ("data", *OTHER_PARTS) for path in _paths(options[name], name)]
+        return [Path(path) for name in ("data", *OTHER_PARTS) for path in _paths(options[name], name)]
 
     @classmethod
     def open(cls, options: Mapping[str, Any], given: Frames | None = None) -> Table:
@@ -118,6 +134,10 @@ class Table(NumberSequences):
         table.recordings = found
         return table
 
+    def hints(self) -> list[str | Message]:
+        repeated = [each for read in self.recordings.values() for each in read.repeated]
+        return [*dict.fromkeys(repeated), *super().hints()]
+
     @property
     def checksums(self) -> dict[str, str]:
         """The checksums of the data and of each file, and the step of the times."""
@@ -128,6 +148,12 @@ class Table(NumberSequences):
     @classmethod
     def tables(cls, options: Mapping[str, Any], given: Frames | None) -> dict[str, tuple[Sequence[Any], TableFormat]]:
         """Return the tables of each part, and how to read them."""
+        texts = [each for each in _paths(options["data"], "data") if each.lower().endswith(".txt")]
+        if texts and options["inputs"] is None and options["bin"] is None:
+            raise InputError(Message(
+                "{data} is {0}: to train on its text leave out {data}; to read it as a table, name its columns with "
+                "{inputs} and {targets}", texts[0],
+            ))  # fmt: skip
         parts: dict[str, tuple[Sequence[Any], TableFormat]] = {
             "train": (_paths(options["data"], "data"), _format(options))
         }
@@ -243,5 +269,6 @@ def _format(options: Mapping[str, Any], part: str = "") -> TableFormat:
     own = {name: options[f"{part}_{name}" if part else name] for name in ("inputs", "targets", "rows")}
     inputs, targets = (own[name] or options[name] for name in ("inputs", "targets"))
     rows = slice_of(own["rows"], f"{part}_rows" if part else "rows")
-    same = {name: options[name] for name in ("recording", "time", "decimal", "skip_rows", "fill")}
-    return TableFormat(inputs, targets, rows=rows, missing=options["missing"] or (), **same)
+    same = {name: options[name] for name in ("recording", "time", "decimal", "skip_rows", "fill", "bin", "unit")}
+    asked = {name: f"{part}_{name}" for name in own if part and own[name] is not None}
+    return TableFormat(inputs, targets, rows=rows, asked=asked, missing=options["missing"] or (), **same)

@@ -96,9 +96,11 @@ class FirstOrderMethod(Stepwise):
                 break
             batch = self.batches.next()
             noise = state_noise(config, self.optimizer.steps)
+            whole = self.batches.shape[1] == batch.B  # else its epoch has few sequences with a scored step
             plain = Objective(
-                self.net, batch, config.threads, plan=self.plans["gradient"], like=self._last, noise=noise,
-                comm=self.ranks,
+                self.net, batch, config.threads, memory=config.memory_bytes,
+                plan=self.plans["gradient"] if whole else None, like=self._last if whole else None, noise=noise,
+                comm=self.ranks, shards=config.shards,
             )  # fmt: skip
             objective = plain if self.constraints is None else ConstrainedObjective(plain, self.constraints)
             loss, gradient = objective.data_loss_and_gradient(theta, self._gradient, config.clip_error)
@@ -238,11 +240,11 @@ class SequenceBatches:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.sequences.pool.inputs.shape[0], self.sequences.sampler.subset
+        return self.sequences.pool.longest, self.sequences.sampler.subset
 
     @property
     def symbols(self) -> bool:
-        return self.sequences.pool.inputs.ndim == 2
+        return self.sequences.pool.symbols
 
     @property
     def weighs_outputs(self) -> bool:

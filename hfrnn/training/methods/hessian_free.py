@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.vectors import Scalar
+from hfrnn.data.ragged import RaggedPool
 from hfrnn.data.sampler import coming_sizes
+from hfrnn.engine.batch import Batch
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan, Use
 from hfrnn.engine.planner import footprint_of, make_plan
+from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import InputError, Message
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
@@ -92,7 +96,7 @@ class HessianFreeMethod(Method):
             ))  # fmt: skip
         self.plans, self.expected_bytes = self._plans(sampler.subset)
         validation = source.validation
-        self._validation_work = 0.0 if validation is None else float(validation.T * validation.B)
+        self._validation_work = 0.0 if validation is None else float(_steps(validation))
         self._since_validation, self._idle_updates = 0.0, 0
         self._present = sampler.subset
         self._smaller: tuple[int, dict[str, Plan]] = (0, {})
@@ -129,7 +133,7 @@ class HessianFreeMethod(Method):
         self.average.add(super().weights(step.theta))
         self._idle_updates += 1
         rows, part = batches["gradient"].size, batches["curvature"].size
-        self._since_validation += _work(step, rows, part) * int(pool.inputs.shape[0])
+        self._since_validation += _work(step, rows, part) * pool.mean_length
         self.work = {"gradient": float(rows), "curvature": float(part), "updates": 1.0}
         symbols = {role: round(objective.total_weight) for role, objective in objectives.items()}
         measured = super().weights(step.theta if step.loss_is_after else theta)
@@ -161,7 +165,7 @@ class HessianFreeMethod(Method):
         """Return the average of the parameters over the updates, or the last ones if there is no average."""
         return super().weights(theta) if self.average.value is None else self.average.value
 
-    def objective(self, pool: Pool, columns: np.ndarray[Any, Any] | slice, role: str) -> _Stoppable:
+    def objective(self, pool: Pool | RaggedPool, columns: np.ndarray[Any, Any] | slice, role: str) -> _Stoppable:
         """Return the objective on some training sequences, computed by the plan of a role.
 
         The role is gradient, curvature or separate, which has no plan of its own.
@@ -175,10 +179,9 @@ class HessianFreeMethod(Method):
             if self._smaller[0] != self._present:
                 self._smaller = self._present, self._plans(self._present)[0]
             plans = self._smaller[1]
-        N = pool.inputs.shape[1]
         return _Stoppable(
             self.net, batch, self.config.threads, memory=self.config.memory_bytes, plan=plans.get(role),
-            noise=state_noise(self.config, self.optimizer.updates, np.arange(N)[columns]), comm=self.ranks,
+            noise=state_noise(self.config, self.optimizer.updates, np.arange(pool.sequences)[columns]), comm=self.ranks,
             shards=self.config.shards,
         )  # fmt: skip
 
@@ -234,9 +237,11 @@ class HessianFreeMethod(Method):
 
         The gradient may use half of the memory budget, and the curvature the rest.
         """
-        pool = self.sequences.pool
-        T, symbols, weighs = pool.inputs.shape[0], pool.inputs.ndim == 2, pool.weighs_outputs
-        part = self._part(rows)
+        pool, part = self.sequences.pool, self._part(rows)
+        T, symbols, weighs = pool.longest, pool.symbols, pool.weighs_outputs
+        lengths = lengths_of_part = None
+        if isinstance(pool, RaggedPool) and pool.ragged:
+            lengths, lengths_of_part = pool.profile(rows), pool.profile(part)
         checkpoint, budget = self.config.checkpoint_argument, self.config.memory_bytes
         basis, use = 0, Use.OPERATOR
         if self.config.preconditioner == "kronecker":
@@ -246,17 +251,23 @@ class HessianFreeMethod(Method):
         footprint = footprint_of(self.net, symbols)
         half = max(budget // 2, 1)
         least = self.config.shards
-        plans = {"gradient": make_plan(self.net, T, rows, checkpoint, half, symbols, Use.GRADIENT, weighs, least)}
-        taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT, weighs)
+        plan = functools.partial(make_plan, self.net, T, checkpoint=checkpoint, symbols=symbols, weighs_outputs=weighs)
+        plans = {"gradient": plan(rows, memory=half, use=Use.GRADIENT, least_shards=least, lengths=lengths)}
+        taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT, weighs, lengths)
         left = max(budget - taken, 1)
-        plans["curvature"] = make_plan(self.net, T, part, checkpoint, left, symbols, use, weighs, least)
-        return plans, taken + footprint.bytes(plans["curvature"], T, part, use, weighs) + basis
+        plans["curvature"] = plan(part, memory=left, use=use, least_shards=least, lengths=lengths_of_part)
+        return plans, taken + footprint.bytes(plans["curvature"], T, part, use, weighs, lengths_of_part) + basis
 
     def _affordable_parts(self) -> int:
         """Return how many gradients the preconditioner may keep: as configured, within a quarter of the memory."""
         none, one = (bytes_needed(self.net.matrix_blocks, parts, self.net.dtype.itemsize) for parts in (0, 1))
         affordable = self.config.memory_bytes // 4 // (one - none)
         return max(1, min(int(self.config.preconditioner_parts), affordable))
+
+
+def _steps(batch: Batch) -> int:
+    """Return the steps of all sequences of the validation part, with the padding that is computed."""
+    return batch.pool.steps if isinstance(batch, RaggedBatch) else batch.T * batch.B
 
 
 def _work(step: Update, gradient: int, curvature: int) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.data.ragged import RaggedPool
 from hfrnn.data.sampler import SequenceSampler
 from hfrnn.engine.noise import StateNoise
 from hfrnn.errors import InputError, Message
@@ -370,7 +371,8 @@ class SequenceSubsets:
     """Random subsets of a source's training sequences.
 
     A subset has `symbols` symbols or `count` sequences; None stands for all sequences. The first subset may be smaller,
-    with `first` symbols; `growth` is the growth factor until the subsets have full size.
+    with `first` symbols; `growth` is the growth factor until the subsets have full size. A subset of a number of
+    sequences, which is small, has sequences of similar lengths.
     """
 
     def __init__(
@@ -378,18 +380,26 @@ class SequenceSubsets:
         growth: float = 1.0,
     ) -> None:  # fmt: skip
         self.source = source
-        self._pool: tuple[int, Pool] | None = None
-        T, N = self._pool_of(0).inputs.shape[:2]
+        self._pool: tuple[int, Pool | RaggedPool] | None = None
+        pool = self._pool_of(0)
+        length, lengths = pool.mean_length, self._lengths if isinstance(pool, RaggedPool) else None
         if count is not None:
-            symbols = min(count, N) * T
-        self.sampler = SequenceSampler(N, T, symbols, seed, first, growth)
+            symbols = round(min(count, pool.sequences) * length)
+        self.sampler = SequenceSampler(
+            pool.sequences, length, symbols, seed, first, growth, lengths, alike=count is not None
+        )
+
+    def _lengths(self, epoch: int) -> HostArray:
+        pool = self._pool_of(epoch if self.source.fresh else 0)
+        assert isinstance(pool, RaggedPool)
+        return pool.lengths
 
     @property
-    def pool(self) -> Pool:
+    def pool(self) -> Pool | RaggedPool:
         """The sequences of the current epoch."""
         return self._pool_of(self.sampler.epoch if self.source.fresh else 0)
 
-    def _pool_of(self, epoch: int) -> Pool:
+    def _pool_of(self, epoch: int) -> Pool | RaggedPool:
         if self._pool is None or self._pool[0] != epoch:
             self._pool = None  # two epochs are never in memory together
             self._pool = epoch, self.source.pool(epoch)

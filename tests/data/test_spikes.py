@@ -1,0 +1,55 @@
+"""Spikes are counted in bins, and none is lost at an edge."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.command_line import call
+
+from hfrnn.data.sheets import NoColumnError, TableFormat
+from hfrnn.data.tables import read_table
+from hfrnn.errors import InputError
+
+FORM = TableFormat(None, None, recording="trial", time="t", unit="neuron", bin=0.1)
+
+
+def events(folder, rows):
+    path = folder / "spikes.csv"
+    path.write_text("trial,neuron,t\n" + "".join(f"{trial},{unit},{t}\n" for trial, unit, t in rows))
+    return str(path)
+
+
+def test_no_spike_is_lost_at_an_edge(tmp_path):
+    times = [0.0, 0.1, 0.2, 0.3, 0.6, 0.7, 0.7, 1.0]  # multiples of the bin, which division rounds to either side
+    found = read_table(events(tmp_path, [(0, 3, t) for t in times]), FORM).found[0]
+    assert found.inputs[:, 0].tolist() == [1, 1, 1, 1, 0, 0, 1, 2, 0, 0, 1]
+    rng = np.random.default_rng(0)
+    rows = [(k % 3, k % 4, t) for k, t in enumerate(rng.uniform(-1, 5, size=300))]
+    assert sum(each.inputs.sum() for each in read_table(events(tmp_path, rows), FORM).found) == 300
+
+
+def test_each_unit_is_a_column_and_each_trial_a_recording(tmp_path):
+    read = read_table(events(tmp_path, [("b", 10, 0.05), ("a", 2, 0.25), ("b", 2, 0.19)]), FORM)
+    assert read.input_names == ("2", "10")
+    assert [(each.name, each.inputs.tolist()) for each in read.found] == [
+        ("b", [[0, 1], [1, 0]]), ("a", [[0, 0], [0, 0], [1, 0]])
+    ]  # fmt: skip
+    assert read_table(events(tmp_path, [("b", 10, 0.05)]), FORM._replace(inputs=["10"])).input_names == ("10",)
+
+
+def test_wrong_events_are_refused(tmp_path):
+    with pytest.raises(NoColumnError, match="no unit"):
+        read_table(events(tmp_path, [(0, 1, 0.5)]), FORM._replace(inputs=["7"]))
+    with pytest.raises(InputError, match="unit="):
+        read_table(events(tmp_path, [(0, 1, 0.5)]), FORM._replace(unit=None))
+    with pytest.raises(InputError, match="in seconds"):
+        read_table(events(tmp_path, [(0, 1, "soon")]), FORM)
+
+
+def test_spikes_train_a_network_on_the_command_line(tmp_path):
+    rng = np.random.default_rng(1)
+    path = events(tmp_path, [(k % 4, k % 3, f"{t:.3f}") for k, t in enumerate(rng.uniform(0, 6, size=800))])
+    flags = ["--bin", 0.1, "--time", "t", "--unit", "neuron", "--recording", "trial", "--window", 20, "--arch", "rnn"]
+    flags += ["--hidden", 3, "--updates", 1, "--backend", "numpy", "--out", tmp_path / "run"]
+    output = call("train", "--data", path, *flags, "--ahead", 1).output
+    assert "800 events of 3 units in bins of 0.1 s" in output
