@@ -30,7 +30,16 @@ from hfrnn.data.array_files import check_type
 from hfrnn.data.array_parts import check_filled, check_sequences, counted_from_zero, piece_signals, pieces_of
 from hfrnn.data.array_shapes import ArrayFormat, UncheckedPart, arranged, joined, stacked
 from hfrnn.data.held import Content
-from hfrnn.data.named_arrays import NAMES, PREFIXES, ROLES, ArrayNames, FileArrays, read_file_arrays, together
+from hfrnn.data.named_arrays import (
+    NAMES,
+    PREFIXES,
+    ROLES,
+    ArrayNames,
+    FileArrays,
+    holds_trials,
+    read_file_arrays,
+    together,
+)
 from hfrnn.data.ragged import RaggedPool
 from hfrnn.data.splits import part_ranges
 from hfrnn.data.windows import Signals, Windows, recording_parts
@@ -213,7 +222,8 @@ def from_arrays(
         arrays, more = together(piece.file, piece.prefix)
         notes += more
         check_filled({piece.prefix + role: each for role, each in arrays.items()}, piece.file.source)
-        layout = ArrayFormat(piece.file.source, time_first, piece.file.matlab, loss)
+        first_steps = time_first and not holds_trials(piece.file, piece.prefix)  # trials were put in order
+        layout = ArrayFormat(piece.file.source, first_steps, piece.file.matlab, loss)
         check_sequences(arrays, piece)
         made = arranged({role: arrays.get(role) for role in ROLES}, piece.prefix, layout)
         of_parts.setdefault(piece.part, []).append(made)

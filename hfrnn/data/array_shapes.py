@@ -385,6 +385,8 @@ def _classes(
     y: Values, N: int, steps: tuple[int, int], name: str, prefix: str, layout: ArrayFormat
 ) -> tuple[Values, bool]:
     """Return classes (T, N), or those of the last step, (N,), and True."""
+    if layout.matlab and y.shape == (*steps, 1):
+        y = y[:, :, 0]
     if y.dtype.kind == "f":
         rounded = np.where(np.isfinite(y), y, -1)
         if (rounded != np.round(rounded)).any() or (np.abs(rounded) > MOST_SYMBOLS).any():

@@ -208,10 +208,15 @@ def _npy_pair(path: str, names: ArrayNames) -> FileArrays:
     return FileArrays(content, path, digest, called={"x": "x", "y": "y"}, hashes=(found.sha256, other.sha256))
 
 
+def holds_trials(file: FileArrays, prefix: str) -> bool:
+    """Return whether arrays of one part of a file are lists of trials."""
+    return file.trials and any(isinstance(file.content.get(prefix + role), list) for role in ROLES)
+
+
 def together(file: FileArrays, prefix: str) -> tuple[dict[str, Content], tuple[str, ...]]:
     """Return the arrays of one part of a file by role, with the steps of trials first, and notes for a person."""
     roles: dict[str, Content] = {role: file.content[prefix + role] for role in ROLES if prefix + role in file.content}
-    if not file.trials or not any(isinstance(each, list) for each in roles.values()):
+    if not holds_trials(file, prefix):
         return roles, ()
     called = {role: file.called.get(prefix + role, prefix + role) for role in roles}
     x = roles["x"]

@@ -55,6 +55,17 @@ def test_cell_arrays_are_trials_of_unequal_length(form, tmp_path):
     assert_trials(load(written(tmp_path, content), "u", "y"), of)
 
 
+def test_trials_are_read_alike_with_time_first_and_whole_numbers_as_classes(tmp_path):
+    same = [{"u": np.arange(10.0).reshape(5, 2) + n, "y": np.full((5, 1), n + 1.0)} for n in range(4)]
+    path = written(tmp_path, v7({"trials": same}))
+    assert_trials(load(path, "trials.u", "trials.y", time_first=True, loss="squared"), same)
+    for steps in (5, 4):  # of the last trial
+        same[3] = {name: each[:steps] for name, each in same[3].items()}
+        data = load(written(tmp_path, v7({"trials": same})), "trials.u", "trials.y", loss="softmax")
+        assert (data.loss, data.first_class, data.n_out) == ("softmax", 1, 4)
+        assert data.train.targets[0].tolist() == [0, 1, 2, 3]
+
+
 @FORMS
 def test_cells_named_x_and_y_need_no_names(form, tmp_path):
     of = trials()

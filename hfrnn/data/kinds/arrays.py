@@ -182,7 +182,7 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
 
     from hfrnn.data.array_parts import Piece, check_filled, piece_signals
     from hfrnn.data.array_shapes import ArrayFormat, arranged
-    from hfrnn.data.named_arrays import ROLES, read_file_arrays, together
+    from hfrnn.data.named_arrays import ROLES, holds_trials, read_file_arrays, together
     from hfrnn.data.windows import two_axes
 
     names, windows, name = names_of(options), windows_of(options), Path(path).name
@@ -219,7 +219,7 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
         else:
             arrays = {**kept, "y": np.zeros((*given.shape[:2], *width), kind)}
     check_filled(arrays, path)
-    layout = ArrayFormat(path, options["time_first"], file.matlab, loss)
+    layout = ArrayFormat(path, options["time_first"] and not holds_trials(file, ""), file.matlab, loss)
     part = arranged({role: arrays.get(role) for role in ROLES}, "", layout)
     x, y, weights, lengths = part.sequences(path)  # padded: so are the predictions
     return Reading(name, x, None if note else y, None if note else weights, lengths, note=note)
