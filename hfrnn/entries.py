@@ -94,7 +94,7 @@ class Entries(Generic[T]):
 
         def add(cls: type[T]) -> type[T]:
             if not (isinstance(cls, type) and issubclass(cls, self._base)):
-                raise wrong("entry", cls, f"give a subclass of hfrnn.{self._base.__name__}")
+                raise wrong(self._what.partition(" ")[0], cls, f"give a subclass of hfrnn.{self._base.__name__}")
             if name in self.names() and self._found.get(name) is not cls:
                 raise InputError(f"the {self._what} named {name!r} is registered already: choose another name")
             if name not in self._found:

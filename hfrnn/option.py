@@ -215,7 +215,7 @@ class Option:
             raise InputError(f"the kind of the option {name} is {shown(self.kind)}: use str, int, float or bool")
         for each in ("help", "zero", "unit", "otherwise"):
             string(f"{each} of the option {name}", getattr(self, each))
-        for each in ("many", "optional", "digits", "named"):
+        for each in ("many", "optional", "digits", "named", "several"):
             flag(f"{each} of the option {name}", getattr(self, each))
         for each in ("least", "above", "most", "below"):
             number(f"{each} of the option {name}", getattr(self, each), or_none=True)

@@ -124,7 +124,7 @@ WORKERS = "The number of workers changes no bit; a vector without elements is an
 
 FACTORS = "return FullStep(search.x, cg.q_history[0] + search.q_change, search.f, last_gain, cg, (1.0, 1.0)) # H5"
 
-SHARDS = "sizes = [size for n in range(SHARD.bit_length()) if (size := SHARD >> n) <= max(B, 2)]"
+SHARDS = "return [largest.segment], [size for n in range(SHARD.bit_length()) if (size := SHARD >> n) <= max(B, 2)]"
 FEW = "workers = threads if threads is not None and self.diagonal.shape[0] >= FEW else Threads(1)"
 PIECES_OF_NOISE = "most = 1 + PIECE // (1 + B * words)"
 RESHAPED = "z = n.reshape(stop - start, 1, words) * self._golden + self._keys[l] # (steps, B, words)"

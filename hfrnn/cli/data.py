@@ -161,7 +161,7 @@ def show(name: str, level: str, as_json: bool) -> None:
     from hfrnn.data.kinds import kind_of
     from hfrnn.data.vocabulary import Vocabulary
 
-    kind = kind_of({"data": name})
+    kind = kind_of({} if name.lower().endswith(".txt") else {"data": name})
     if (held := kind.shown(name)) is not None:
         _show_file(name, held, as_json)
         return

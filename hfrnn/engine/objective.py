@@ -226,7 +226,7 @@ class Objective(SequenceDerivatives):
 
     def penalty(self, theta: Array) -> float:
         """Return the part of the loss that is not the data's: l2/2 * |theta|^2."""
-        return fetch(self._penalty(theta))[0]
+        return fetch(self._penalty(self.net.vector(theta)))[0]
 
     def _penalty(self, theta: Array) -> Scalar:
         if not self.net.l2:

@@ -104,7 +104,7 @@ def ragged_boundaries(lengths: Lengths, most: int = SHARD, least: int = SHARDS, 
 
     >>> import numpy as np
     >>> ragged_boundaries(np.array([900] + [10] * 31), overhead=16)
-    (0, 1, 17, 32)
+    (0, 1, 16, 32)
     """
     B = len(lengths)
     count = max(math.ceil(B / most), min(least, B // SMALLEST), 1)

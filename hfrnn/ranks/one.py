@@ -108,9 +108,7 @@ def launched() -> tuple[int, int]:
     return 1, 0
 
 
-ALONE_IN_SLURM = (
-    "Slurm has started {} tasks, and each trains alone: start them with mpiexec or srun --mpi=pmix to share a run"
-)
+ALONE_IN_SLURM = "Slurm has started {} tasks, and each trains alone: start them with mpiexec to share a run"
 
 
 def alone_in_slurm() -> int:

@@ -9,8 +9,6 @@ optimizer makes a few updates. CuPy imports without a GPU. What CuPy tells about
 - operators take one operand by definition of the language.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re
@@ -43,7 +41,6 @@ OPERATORS = {f"__{name}__": 1 for name in BINARY.split()} | {"__neg__": 0, "__ab
 
 @cache
 def recorded(pairs: bool) -> frozenset[Call]:
-    """What the engine calls when it does everything in a few situations, or in those of a table of pairs."""
     fake = FakeBackend()
     for n, row in enumerate(tried() if pairs else each_once()):
         (case,) = row.values
@@ -60,7 +57,6 @@ def recorded(pairs: bool) -> frozenset[Call]:
 
 
 def hessian_free_updates(fake: FakeBackend) -> None:
-    """Updates with each kind of damping and of preconditioner."""
     for n, preconditioner in enumerate(("none", "diagonal", "kronecker")):
         net, batch, theta = small_problem(backend=fake, l2=0.1)
         damping = hfrnn.Damping(("structural", "line-search", "structural+tikhonov")[n])
@@ -76,7 +72,6 @@ def hessian_free_updates(fake: FakeBackend) -> None:
 
 
 def first_order_steps(fake: FakeBackend) -> None:
-    """Steps of each optimizer, with clipped gradients, bounded units and an average."""
     net, batch, start = small_problem(backend=fake)
     blocks = net.matrix_blocks
     for optimizer in (SGD(SGDOptions(nesterov=True)), Adam(), SOAP(blocks, SOAPOptions(every=2)), Muon(blocks)):
@@ -109,7 +104,6 @@ def signature(function: Any) -> inspect.Signature:
 
 
 def found(name: str) -> Any:
-    """cupy.<name>, dots and all."""
     target = cupy
     for part in name.split("."):
         target = getattr(target, part)
@@ -142,7 +136,7 @@ def accepts(types: str, listed: str) -> bool:
 
 
 @pytest.mark.parametrize("pairs", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_cupy_has_everything_that_is_called(pairs: bool) -> None:
+def test_cupy_has_everything_that_is_called(pairs):
     problems = []
     for call in sorted(recorded(pairs), key=str):
         try:
@@ -150,21 +144,8 @@ def test_cupy_has_everything_that_is_called(pairs: bool) -> None:
         except (AttributeError, AssertionError, TypeError) as error:
             problems.append(f"{call}: {error}")
     assert not problems, "\n".join(problems)
-
-
-def test_the_record_is_not_empty_and_knows_both_ways_to_call() -> None:
-    names = {(kind, name) for kind, name, *_ in recorded(False)}
-    expected = {
-        "function": "matmul take asnumpy cuda.get_current_stream copyto linalg.eigh linalg.qr",
-        "method": "sum astype __iadd__ tolist clip argsort fill __ipow__",
-    }
-    assert all((kind, name) in names for kind, listed in expected.items() for name in listed.split())
-
-
-def test_a_call_that_cupy_does_not_have_is_noticed() -> None:
-    for name, arguments, types in (("matrix_multiply", 2, "dd"), ("tanh", 2, "dd"), ("log1p", 1, "O")):
-        with pytest.raises((AttributeError, AssertionError)):
-            check(("function", name, arguments, frozenset(), types))
+    names = {name for _, name, *_ in recorded(pairs)}
+    assert names >= {"matmul", "asnumpy", "linalg.qr", "sum", "__iadd__", "tolist", "argsort", "__ipow__"}
 
 
 def cupys_linear_operator() -> type[Any]:
@@ -174,12 +155,12 @@ def cupys_linear_operator() -> type[Any]:
     module = ast.Module([n for n in classes if n.name == "LinearOperator"], [])
     scope: dict[str, Any] = {"cupy": cupy, "_util": SimpleNamespace(isshape=lambda shape: len(shape) == 2)}
     exec(compile(module, str(source), "exec"), scope)
-    return scope["LinearOperator"]  # type: ignore[no-any-return]
+    return scope["LinearOperator"]
 
 
-def test_cupys_linear_operator_can_be_built_and_applied_as_the_engine_does() -> None:
+def test_cupys_linear_operator_can_be_built_and_applied_as_the_engine_does():
     class OnCupysOperator(FakeBackend):
-        def linear_operator_base(self) -> type[Any]:
+        def linear_operator_base(self):
             return cupys_linear_operator()
 
     backend = OnCupysOperator()

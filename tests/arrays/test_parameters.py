@@ -1,7 +1,5 @@
 """The flat vector, its views, and how parameters start."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +15,7 @@ def rng() -> np.random.Generator:
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1))
-def test_views_cover_the_vector_once_in_order_without_copies(shapes: dict[str, tuple[int, int]]) -> None:
+def test_views_cover_the_vector_once_in_order_without_copies(shapes):
     layout = ParameterLayout(shapes)
     flat = np.arange(float(layout.size))
     views = layout.views(flat)
@@ -27,7 +25,7 @@ def test_views_cover_the_vector_once_in_order_without_copies(shapes: dict[str, t
     assert all(np.shares_memory(view, flat) for view in views.values())
 
 
-def test_a_vector_of_the_wrong_length_is_refused_with_the_right_one() -> None:
+def test_a_vector_of_the_wrong_length_is_refused_with_the_right_one():
     net = hfrnn.Network("rnn", n_in=3, hidden=4, n_out=3)
     n = net.n_parameters
     wrong = rf"theta has shape \({n - 1},\) and type float\d\d: give an array \({n},\) of "
@@ -35,7 +33,7 @@ def test_a_vector_of_the_wrong_length_is_refused_with_the_right_one() -> None:
         net.views(np.zeros(n - 1))
 
 
-def test_constant_and_normal_and_sparse_normal() -> None:
+def test_constant_and_normal_and_sparse_normal():
     assert (constant(2.5)(rng(), (3, 2)) == 2.5).all()
     values = normal(0.3)(rng(), (200, 200))
     assert values.std() == pytest.approx(0.3, rel=0.01)
@@ -46,7 +44,7 @@ def test_constant_and_normal_and_sparse_normal() -> None:
 
 
 @pytest.mark.parametrize("shape", [(40, 160), (50, 30), (3, 40, 40)])
-def test_fixed_fan_in_has_15_entries_a_column(shape: tuple[int, ...]) -> None:
+def test_fixed_fan_in_has_15_entries_a_column(shape):
     values = fixed_fan_in()(rng(), shape)
     assert values.shape == shape
     assert (np.count_nonzero(values, axis=-2) == 15).all()
@@ -55,7 +53,7 @@ def test_fixed_fan_in_has_15_entries_a_column(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(40, 160), (3, 40, 40)])
-def test_every_square_block_has_the_spectral_radius(shape: tuple[int, ...]) -> None:
+def test_every_square_block_has_the_spectral_radius(shape):
     values = fixed_fan_in(spectral_radius=1.1)(rng(), shape)
     for matrix in values.reshape(-1, *shape[-2:]):
         for block in np.split(matrix, shape[-1] // shape[-2], axis=1):
@@ -63,22 +61,19 @@ def test_every_square_block_has_the_spectral_radius(shape: tuple[int, ...]) -> N
 
 
 @pytest.mark.slow
-def test_a_large_block_has_the_spectral_radius_too() -> None:  # whose largest eigenvalues are close together
+def test_a_large_block_has_the_spectral_radius_too():  # whose largest eigenvalues are close together
     values = fixed_fan_in(spectral_radius=1.1)(np.random.default_rng(2), (1100, 1100))
     assert np.abs(np.linalg.eigvals(values)).max() == pytest.approx(1.1, rel=1e-9)
 
 
-# ---------------------------------------------------------------------- Network.init
-
-
 def blocks(arch: str, seed: int = 0, **arguments: object) -> dict[str, np.ndarray]:
     net = hfrnn.Network(arch, n_in=80, hidden=60, n_out=80, dtype="float64", bias=True, output_bias=True)
-    return net.views(net.init(seed, **arguments))  # type: ignore[arg-type]
+    return net.views(net.init(seed, **arguments))
 
 
 @pytest.mark.parametrize("arch", hfrnn.architectures())
 @pytest.mark.parametrize("initializer", ["papers", "sutskever"])
-def test_the_same_seed_gives_the_same_bits_and_biases_start_at_0(arch: str, initializer: str) -> None:
+def test_the_same_seed_gives_the_same_bits_and_biases_start_at_0(arch, initializer):
     net = hfrnn.Network(arch, n_in=5, hidden=20, n_out=5, bias=True, output_bias=True)
     theta = net.init(3, initializer)
     assert theta.tobytes() == net.init(3, initializer).tobytes()
@@ -89,7 +84,7 @@ def test_the_same_seed_gives_the_same_bits_and_biases_start_at_0(arch: str, init
 
 
 @pytest.mark.parametrize("arch", [arch for arch in hfrnn.architectures() if arch != "rnn"])
-def test_weights_start_with_deviation_a_tenth_or_in_mrnn_a_twentieth(arch: str) -> None:
+def test_weights_start_with_deviation_a_tenth_or_in_mrnn_a_twentieth(arch):
     matrices = {name: view for name, view in blocks(arch).items() if view.ndim >= 2 and view.size > 1000}
     own = hfrnn.Network(arch, n_in=80, hidden=60, n_out=80).layers[0].kernel.parameter_shapes()
     assert {"layer0.W_x", "output.W_y0"} <= matrices.keys()
@@ -98,14 +93,14 @@ def test_weights_start_with_deviation_a_tenth_or_in_mrnn_a_twentieth(arch: str) 
         assert view[view != 0].std() == pytest.approx(0.05 if arch == "mrnn" else 0.1, rel=0.05)
 
 
-def test_the_recurrent_matrix_of_the_plain_rnn_starts_sparse() -> None:
+def test_the_recurrent_matrix_of_the_plain_rnn_starts_sparse():
     views = blocks("rnn")
     assert np.mean(views["layer0.W_h"] != 0) == pytest.approx(0.1, abs=0.02)
     assert views["layer0.W_x"].std() == pytest.approx(0.1, rel=0.05)
     assert (views["layer0.W_x"] != 0).all()
 
 
-def test_sutskevers_initialiser_is_sparse_everywhere_and_scaled_where_recurrent() -> None:
+def test_sutskevers_initialiser_is_sparse_everywhere_and_scaled_where_recurrent():
     views = blocks("lstm", initializer="sutskever")
     for name in ("layer0.W_x", "layer0.W_h", "output.W_y0"):
         assert (np.count_nonzero(views[name], axis=0) == 15).all()
@@ -114,13 +109,13 @@ def test_sutskevers_initialiser_is_sparse_everywhere_and_scaled_where_recurrent(
     assert views["layer0.W_x"][views["layer0.W_x"] != 0].std() == pytest.approx(1.0, rel=0.05)
 
 
-def test_sutskevers_initialiser_has_the_spectral_radius_asked_for() -> None:
+def test_sutskevers_initialiser_has_the_spectral_radius_asked_for():
     views = blocks("rnn", initializer="sutskever", spectral_radius=0.9, W_x=0.01)
     assert np.abs(np.linalg.eigvals(views["layer0.W_h"])).max() == pytest.approx(0.9, rel=1e-9)
     assert views["layer0.W_x"].std() == pytest.approx(0.01, rel=0.05)
 
 
-def test_scales_are_by_block_name_or_for_all_that_is_no_bias() -> None:
+def test_scales_are_by_block_name_or_for_all_that_is_no_bias():
     views = blocks("lstm", W_x=0.01, b=0.5, scale=0.2)
     expected = {"layer0.W_x": 0.01, "layer0.b": 0.5, "layer0.W_h": 0.2, "output.W_y0": 0.2, "output.b_y": 0.0}
     assert views.keys() == expected.keys()
@@ -128,7 +123,7 @@ def test_scales_are_by_block_name_or_for_all_that_is_no_bias() -> None:
         assert views[name].std() == pytest.approx(scale, rel=0.15)
 
 
-def test_unknown_initialisers_and_blocks_are_refused() -> None:
+def test_unknown_initialisers_and_blocks_are_refused():
     net = hfrnn.Network("rnn", n_in=3, hidden=4, n_out=3)
     with pytest.raises(hfrnn.InputError, match="initializer is 'xavier': use one of papers, sutskever"):
         net.init(initializer="xavier")

@@ -1,7 +1,5 @@
 """Tasks on threads: in order, bounded, with BLAS held to one thread."""
 
-from __future__ import annotations
-
 import threading
 import time
 
@@ -17,8 +15,8 @@ def blas_threads() -> list[int]:
 
 
 @pytest.mark.parametrize("threads", [1, 5])
-def test_results_come_in_order_whichever_is_done_first(threads: int) -> None:
-    def task(n: int) -> int:
+def test_results_come_in_order_whichever_is_done_first(threads):
+    def task(n):
         time.sleep(0.002 * (7 - n))
         return n
 
@@ -28,10 +26,10 @@ def test_results_come_in_order_whichever_is_done_first(threads: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_tasks_that_share_a_slot_never_overlap_nor_outrun_their_consumer(threads: int) -> None:
+def test_tasks_that_share_a_slot_never_overlap_nor_outrun_their_consumer(threads):
     slots: list[int | None] = [None] * threads
 
-    def task(n: int) -> int:
+    def task(n):
         assert slots[n % threads] is None
         slots[n % threads] = n
         time.sleep(0.001 * (n % 3))
@@ -44,12 +42,12 @@ def test_tasks_that_share_a_slot_never_overlap_nor_outrun_their_consumer(threads
         slots[n % threads] = None
 
 
-def test_several_threads_really_run_at_once() -> None:
+def test_several_threads_really_run_at_once():
     both = threading.Barrier(2, timeout=10)
     assert len(list(Threads(2).ordered(lambda n: both.wait(), 2))) == 2
 
 
-def test_blas_is_held_to_one_thread_inside_and_released_after() -> None:
+def test_blas_is_held_to_one_thread_inside_and_released_after():
     before = blas_threads()
     assert set(Threads(2).ordered(lambda n: tuple(blas_threads()), 3)) == {tuple(1 for _ in before)}
     with one_blas_thread():
@@ -58,8 +56,8 @@ def test_blas_is_held_to_one_thread_inside_and_released_after() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_an_error_in_a_task_reaches_the_caller_and_leaves_the_threads_usable(threads: int) -> None:
-    def task(n: int) -> int:
+def test_an_error_in_a_task_reaches_the_caller_and_leaves_the_threads_usable(threads):
+    def task(n):
         if n == 1:
             raise RuntimeError("task 1")
         return n
@@ -72,7 +70,7 @@ def test_an_error_in_a_task_reaches_the_caller_and_leaves_the_threads_usable(thr
 
 
 @pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="errstate of NumPy 1 belongs to a thread")
-def test_tasks_have_numpys_error_handling_of_the_caller() -> None:
+def test_tasks_have_numpys_error_handling_of_the_caller():
     with np.errstate(over="ignore", divide="raise"):
         found = list(Threads(3).ordered(lambda n: np.geterr(), 7))
     assert all((each["over"], each["divide"]) == ("ignore", "raise") for each in found)

@@ -40,9 +40,6 @@ def test_scaled_writes_into_the_given_vector_only():
     assert np.array_equal(x, np.arange(5.0))
 
 
-# ---------------------------------------------------------------------- on a device
-
-
 def device(x):
     return FakeArray(np.array(x))
 

@@ -53,9 +53,9 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "two sizes of a batch": (
         ["train", "text.txt", "--curvature-fraction", "0.5", "--curvature-symbols", "100"], "were given: give one of",
     ),
-    "a file for a name": (["train", "--data", "text.txt"], "to train on it leave out --data"),
+    "a file for a name": (["train", "--data", "text.txt"], "to train on its text leave out --data"),
     "text and corpus": (["train", "text.txt", "--data", "python-manual"], "give one of them"),
-    "resume another text": (["train", "other.txt", "--resume", "run"], "keeps its TEXT"),
+    "resume another text": (["train", "other.txt", "--resume", "run"], "has changed since the run was started"),
     "resume another network": (["train", "--resume", "run", "--hidden", "5"], "keeps its --hidden"),
     "resume without memory": (["train", "--resume", "run", "--memory", "10kB"], "the budget is"),
     "report into a folder": (["report", "run", "-o", "folder"], "--output is folder, which is a folder"),

@@ -34,7 +34,7 @@ FURTHER: dict[str, tuple[str, ...]] = {
     "fractions": ("0.5,0.5,0.5", "1,0", "-1,1,1", "0,1,0", "nan,0.5,0.5", "1e999,0,0"),
     "length": ("20", "0", "-1"), "sequence_length": ("999999",), "inputs": ("w", "0", "u,u", ""),
     "targets": ("w", "0", "y,y", ""), "valid_inputs": ("w", ""), "valid_targets": ("w", ""), "test_inputs": ("w",),
-    "test_targets": ("w",), "rows": ("5:1", "a:b", "7"), "valid_rows": ("5:1",), "test_rows": ("5:1",),
+    "test_targets": ("w",), "mask": ("w", ""), "rows": ("5:1", "a:b", "7"), "valid_rows": ("5:1",), "test_rows": ("5:1",),
     "recording": ("w", ""), "time": ("w", ""), "unit": ("w", ""), "missing": ("",),
     "window": ("61",), "stride": ("11",), "burn_in": ("10",), "ahead": ("60",),
     "unknown": ("zz", "é", ""), "arch": ("tnn", ""), "hidden": ("0", "4,0", "big", "2.5", ",", ""),

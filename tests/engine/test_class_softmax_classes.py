@@ -1,9 +1,7 @@
 """The classes of a class softmax: their parameters, their choice, wrong classes, and runs with classes."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
+import re
 
 import numpy as np
 import pytest
@@ -17,10 +15,8 @@ from hfrnn.data.vocabulary import frequency_classes
 from hfrnn.engine.heads.class_softmax import classes_of_symbols
 from hfrnn.engine.sampling import sample
 
-# ---------------------------------------------------------------------- classes
 
-
-def test_parameters_are_a_matrix_a_layer_and_a_bias_of_symbols_and_of_classes() -> None:
+def test_parameters_are_a_matrix_a_layer_and_a_bias_of_symbols_and_of_classes():
     shapes = {b.name: b.shape for b in network().parameters.blocks if b.name.startswith("output.")}
     assert shapes == {
         "output.W_y0": (4, 6), "output.W_y1": (3, 6), "output.W_class0": (4, 3), "output.W_class1": (3, 3),
@@ -29,16 +25,7 @@ def test_parameters_are_a_matrix_a_layer_and_a_bias_of_symbols_and_of_classes() 
     assert not any(".b_" in b.name for b in network(output_bias=False).parameters.blocks)
 
 
-def test_the_columns_of_a_class_are_one_piece_of_the_vector() -> None:
-    net = network()
-    flat = np.arange(net.n_parameters)
-    views = net.views(flat)
-    np.testing.assert_array_equal(np.diff(views["output.W_y0"].T.ravel()), 1)
-    np.testing.assert_array_equal(np.diff(views["output.W_class0"].ravel()), 1)
-    assert all(np.shares_memory(view, flat) for view in views.values())
-
-
-def test_a_number_of_classes_cuts_the_symbols_in_order_into_nearly_equal_parts() -> None:
+def test_a_number_of_classes_cuts_the_symbols_in_order_into_nearly_equal_parts():
     assert classes_of_symbols(7, 3) == (0, 0, 0, 1, 1, 2, 2)
     assert classes_of_symbols(4, 4) == (0, 1, 2, 3)
     for count in range(1, 31):
@@ -48,7 +35,7 @@ def test_a_number_of_classes_cuts_the_symbols_in_order_into_nearly_equal_parts()
 
 
 @pytest.mark.parametrize("classes", [3, np.array(CLASSES)])
-def test_the_configuration_goes_through_json(classes: Any) -> None:
+def test_the_configuration_goes_through_json(classes):
     net = network(classes)
     again = hfrnn.Network(**json.loads(json.dumps(net.config)))
     batch, theta, _ = problem(net)
@@ -66,34 +53,19 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_classes_that_do_not_fit_are_refused(what: str) -> None:
+def test_classes_that_do_not_fit_are_refused(what):
     classes, message = REFUSED[what]
-    with pytest.raises(hfrnn.InputError) as caught:
+    with pytest.raises(hfrnn.InputError, match=re.escape(message)):
         network(classes)
-    assert message in str(caught.value)
 
 
-def test_classes_for_another_loss_are_refused() -> None:
+def test_classes_for_another_loss_are_refused():
     with pytest.raises(hfrnn.InputError, match="classes were given with the loss 'softmax': leave them out, or use"):
         hfrnn.Network("rnn", 5, 4, 6, classes=3)
 
 
-def test_targets_that_are_no_symbols_are_refused() -> None:
-    net = network()
-    batch, theta, _ = problem(net)
-    batch.targets[0, 0] = 6
-    with pytest.raises(hfrnn.InputError, match="target symbols go from 0 to 6: with n_out = 6 they lie in 0 to 5"):
-        net.loss(theta, batch)
-    batch.targets = np.zeros((batch.T, batch.B, 6))
-    with pytest.raises(hfrnn.InputError, match="the class-softmax loss needs integer symbols"):
-        net.loss(theta, batch)
-
-
-# ---------------------------------------------------------------------- classes by frequency
-
-
 @pytest.mark.parametrize("n_classes", [1, 7])
-def test_classes_by_frequency_have_about_equal_shares(n_classes: int) -> None:
+def test_classes_by_frequency_have_about_equal_shares(n_classes):
     assert frequency_classes([1, 4, 2, 1], 2).tolist() == [1, 0, 1, 1]
     assert frequency_classes([3, 3, 3, 3], 2).tolist() == [0, 0, 1, 1]
     counts = 10**9 // np.arange(1, 5001)
@@ -108,7 +80,7 @@ def test_classes_by_frequency_have_about_equal_shares(n_classes: int) -> None:
 
 @pytest.mark.parametrize("counts", [[10**6, 1, 1, 1, 1], [0, 0, 0, 0, 0], [2**62, 2**61, 7, 0, 0]])
 @pytest.mark.parametrize("n_classes", [1, 3, 5])
-def test_classes_by_frequency_are_never_empty(counts: list[int], n_classes: int) -> None:
+def test_classes_by_frequency_are_never_empty(counts, n_classes):
     classes = frequency_classes(counts, n_classes)
     assert np.unique(classes).tolist() == list(range(n_classes))
     order = np.argsort(-np.array(counts), kind="stable")
@@ -116,15 +88,12 @@ def test_classes_by_frequency_are_never_empty(counts: list[int], n_classes: int)
 
 
 @pytest.mark.parametrize("wrong", [([1, 2], 3), ([1, -2], 1), ([[1, 2]], 1)])
-def test_wrong_counts_and_numbers_of_classes_are_refused(wrong: Any) -> None:
+def test_wrong_counts_and_numbers_of_classes_are_refused(wrong):
     with pytest.raises(hfrnn.InputError, match=r"classes were asked for: with|must be a row of whole numbers"):
         frequency_classes(*wrong)
 
 
-# ---------------------------------------------------------------------- training
-
-
-def test_a_run_with_classes_resumes_loads_evaluates_and_samples(tmp_path: Any) -> None:
+def test_a_run_with_classes_resumes_loads_evaluates_and_samples(tmp_path):
     result = tiny_train(tmp_path, arch="rnn", classes=4, updates=1)
     result = hfrnn.train(resume=result.folder, updates=2)
     net, theta, vocabulary = hfrnn.load(result.folder)

@@ -1,7 +1,5 @@
 """Gradients with limited errors: a slow loop, the unit of the bound, plans, backends, and what refuses them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ CLIP = 0.05
 
 
 def problem(arch: str = "rnn", **options: Any) -> tuple[hfrnn.Network, Any, hfrnn.Batch]:
-    """A network in float64 whose errors grow on their way back, parameters, and a batch with weights."""
     options = {"hidden": (6, 3), "dtype": "float64", **options}
     net = hfrnn.Network(arch, V, n_out=V, **options)
     rng = np.random.default_rng(1)
@@ -64,7 +61,7 @@ def clipped(net: hfrnn.Network, theta: Any, batch: hfrnn.Batch, clip: float | No
     return hfrnn.Objective(net, batch, **options).loss_and_gradient(theta, clip_error=clip)[1]
 
 
-def test_a_stack_agrees_with_a_loop_over_sequences_and_steps() -> None:
+def test_a_stack_agrees_with_a_loop_over_sequences_and_steps():
     net, theta, batch = problem(bias=False, output_bias=False)
     found, free = (net.views(clipped(net, theta, batch, clip)) for clip in (CLIP, None))
     expected = slow_gradient(net, theta, batch, CLIP)
@@ -79,7 +76,7 @@ def test_a_stack_agrees_with_a_loop_over_sequences_and_steps() -> None:
 
 
 @pytest.mark.parametrize("arch", ["lstm", "hornn"])
-def test_the_bound_is_for_a_sum_of_losses_so_more_sequences_or_weight_do_not_move_it(arch: str) -> None:
+def test_the_bound_is_for_a_sum_of_losses_so_more_sequences_or_weight_do_not_move_it(arch):
     net, theta, batch = problem(arch)
     twice = hfrnn.Batch(*(np.tile(x, (1, 2)) for x in (batch.inputs, batch.targets, batch.weights)))
     once = clipped(net, theta, batch)
@@ -89,7 +86,7 @@ def test_the_bound_is_for_a_sum_of_losses_so_more_sequences_or_weight_do_not_mov
 
 
 @pytest.mark.parametrize("arch", ["lstm", "hornn-gated", "clockwork", "scrn"])
-def test_no_plan_changes_a_gradient_with_limited_errors(arch: str) -> None:
+def test_no_plan_changes_a_gradient_with_limited_errors(arch):
     net, theta, batch = problem(arch)
     expected = clipped(net, theta, batch, plan=Plan((0, B), None, Keep.ALL))
     for plan in (
@@ -100,14 +97,14 @@ def test_no_plan_changes_a_gradient_with_limited_errors(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ["mlstm", "hornn-max", "scrn"])
-def test_the_compiled_kernels_agree_with_the_reference(arch: str) -> None:
+def test_the_compiled_kernels_agree_with_the_reference(arch):
     pytest.importorskip("numba")
     net, theta, batch = problem(arch)
     compiled = hfrnn.Network(arch, V, (6, 3), V, dtype="float64", backend="numba")
     np.testing.assert_allclose(clipped(compiled, theta, batch), clipped(net, theta, batch), rtol=0, atol=1e-14)
 
 
-def test_a_strict_device_gives_the_numbers_of_numpy() -> None:
+def test_a_strict_device_gives_the_numbers_of_numpy():
     device = FakeBackend()
     net, theta, batch = problem("hornn", hidden=5)
     twin = hfrnn.Network("hornn", V, 5, V, dtype="float64", backend=device)
@@ -116,18 +113,19 @@ def test_a_strict_device_gives_the_numbers_of_numpy() -> None:
     np.testing.assert_allclose(device.to_host(found), clipped(net, theta, batch, plan=plan), rtol=0, atol=1e-15)
 
 
-def test_gradients_of_one_objective_with_and_without_limits_do_not_disturb_each_other() -> None:
+def test_gradients_of_one_objective_with_and_without_limits_do_not_disturb_each_other():
     net, theta, batch = problem("lstm")
     objective = hfrnn.Objective(net, batch, checkpoint=4)
     calls = [objective.loss_and_gradient(theta, clip_error=clip) for clip in (None, CLIP, 1.0, None, CLIP)]
     (loss, free), (_, limited), (_, between), *again = calls
     np.testing.assert_array_equal(again[0][1], free)
     np.testing.assert_array_equal(again[1][1], limited)
+    assert len(objective._passing) == 2  # sweeps do not pile up
     assert [each[0] for each in calls] == pytest.approx([loss] * 5, rel=1e-14)
     assert np.linalg.norm(between - free) > 1e-6 < np.linalg.norm(between - limited)
 
 
-def test_the_final_state_is_that_of_the_latest_gradient() -> None:
+def test_the_final_state_is_that_of_the_latest_gradient():
     net, theta, batch = problem("lstm")
     objective = hfrnn.Objective(net, batch)
     objective.loss_and_gradient(theta)
@@ -138,7 +136,7 @@ def test_the_final_state_is_that_of_the_latest_gradient() -> None:
             np.testing.assert_allclose(own[name], x, rtol=1e-13)
 
 
-def test_a_constrained_objective_has_the_limits_of_its_weights() -> None:
+def test_a_constrained_objective_has_the_limits_of_its_weights():
     net, theta, batch = problem(hidden=6, activation="relu")
     constraints = hfrnn.Constraints(net, {"layer0.W_h": np.tri(6)}, {"layer0.W_h": [1, 1, 1, 1, -1, -1]})
     variables = constraints.variables(constraints.initial(theta))

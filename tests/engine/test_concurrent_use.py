@@ -1,7 +1,5 @@
 """One objective used by several Python threads at once, and in child processes made by fork."""
 
-from __future__ import annotations
-
 import multiprocessing
 import threading
 from collections.abc import Callable
@@ -20,7 +18,6 @@ CALLERS = 4
 
 
 def routines(objective: hfrnn.Objective, theta: Any) -> dict[str, Callable[[float], Any]]:
-    """Return every routine of an objective as a function of a factor, by which theta or the vector is multiplied."""
     net = objective.net
     G = objective.gauss_newton(theta, structural=0.3, tikhonov=0.1)
     H, J = objective.hessian(theta), objective.jacobian(theta)
@@ -29,12 +26,9 @@ def routines(objective: hfrnn.Objective, theta: Any) -> dict[str, Callable[[floa
         "loss": lambda factor: objective.loss(factor * theta),
         "gradient": lambda factor: objective.loss_and_gradient(factor * theta)[1],
         "squared gradients": lambda factor: objective.squared_gradients(factor * theta),
-        "G v": lambda factor: G @ (factor * net.init(seed=4)),
         "another G": lambda factor: objective.gauss_newton(factor * theta) @ theta,
-        "H v": lambda factor: H @ (factor * net.init(seed=4)),
-        "J v": lambda factor: J @ (factor * net.init(seed=4)),
         "J' u": lambda factor: J.rmatvec(factor * u),
-    }
+    } | {name: lambda factor, A=A: A @ (factor * net.init(seed=4)) for name, A in (("G", G), ("H", H), ("J", J))}
 
 
 def blas_threads() -> list[int]:
@@ -43,14 +37,14 @@ def blas_threads() -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", list(Keep))
-def test_four_python_threads_get_the_results_of_one(keep: Keep) -> None:
+def test_four_python_threads_get_the_results_of_one(keep):
     net, batch, theta = small_problem()
     objective = hfrnn.Objective(net, batch, threads=2, plan=Plan((0, 1, 2, 4), 4, keep))
     functions = routines(objective, theta)
     expected = {name: [function(1 + n / CALLERS) for n in range(CALLERS)] for name, function in functions.items()}
     before, start = blas_threads(), threading.Barrier(CALLERS)
 
-    def wrong(n: int) -> list[str]:
+    def wrong(n):
         start.wait(timeout=60)
         names = [name for k in range(5) for name in (functions if k % 2 else reversed(functions))]
         return [name for name in names if not np.array_equal(functions[name](1 + n / CALLERS), expected[name][n])]
@@ -60,7 +54,7 @@ def test_four_python_threads_get_the_results_of_one(keep: Keep) -> None:
     assert blas_threads() == before
 
 
-def test_an_objective_that_takes_over_buffers_waits_for_the_one_before_it() -> None:
+def test_an_objective_that_takes_over_buffers_waits_for_the_one_before_it():
     net, batch, theta = small_problem()
     plan = Plan((0, 2, 4), None, Keep.ALL)
     first = hfrnn.Objective(net, batch, threads=2, plan=plan)
@@ -69,7 +63,7 @@ def test_an_objective_that_takes_over_buffers_waits_for_the_one_before_it() -> N
     second = hfrnn.Objective(net, batch, threads=2, plan=plan, like=first)
     loss = second.loss_and_gradient(theta)[1]
 
-    def caller(n: int) -> bool:
+    def caller(n):
         if n % 2:
             return all(np.array_equal(G @ theta, expected) for _ in range(20))
         return all(np.array_equal(second.loss_and_gradient(theta)[1], loss) for _ in range(20))
@@ -78,26 +72,10 @@ def test_an_objective_that_takes_over_buffers_waits_for_the_one_before_it() -> N
         assert all(executor.map(caller, range(CALLERS)))
 
 
-def test_blas_has_its_threads_back_after_networks_were_used_at_once() -> None:
-    net, batch, theta = small_problem()
-    before, start = blas_threads(), threading.Barrier(CALLERS)
-
-    def caller(n: int) -> float:
-        start.wait(timeout=60)
-        return [net.loss(theta, batch) for _ in range(20 + 3 * n)][-1]
-
-    with ThreadPoolExecutor(CALLERS) as executor:
-        assert len(set(executor.map(caller, range(CALLERS)))) == 1
-    assert blas_threads() == before
-
-
-# ---------------------------------------------------------------------- processes made by fork
-
 fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system has no fork")
 
 
 def in_a_forked_process(function: Callable[[], Any]) -> Any:
-    """Return what a function returns in a child process made by fork, within a minute."""
     context = multiprocessing.get_context("fork")
     answers = context.SimpleQueue()
     process = context.Process(target=lambda: answers.put(function()))
@@ -111,23 +89,13 @@ def in_a_forked_process(function: Callable[[], Any]) -> Any:
 
 
 @fork
-def test_a_forked_process_can_use_an_objective_whose_threads_ran_in_its_parent() -> None:
-    net, batch, theta = small_problem()
-    objective = hfrnn.Objective(net, batch, threads=2, plan=Plan((0, 2, 4), None, Keep.ALL))
-    loss, before = objective.loss(theta), blas_threads()
-    assert in_a_forked_process(lambda: objective.loss(theta)) == loss
-    assert in_a_forked_process(blas_threads) == before
-    assert objective.loss(theta) == loss
-
-
-@fork
-def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent() -> None:
+def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent():
     net, batch, theta = small_problem()
     objective = hfrnn.Objective(net, batch, threads=2, plan=Plan((0, 2, 4), None, Keep.ALL))
     loss, before = objective.loss(theta), blas_threads()
     forks, held = threading.Event(), threading.Event()
 
-    def hold() -> None:
+    def hold():
         from hfrnn.arrays.threads import one_blas_thread
 
         with objective.lock, one_blas_thread():

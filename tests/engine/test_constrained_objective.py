@@ -1,7 +1,5 @@
 """An objective with constraints: its derivatives against dense matrices, and updates that respect the constraints."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -43,11 +41,11 @@ def dense(operator: Any) -> Any:
 
 
 @pytest.fixture(params=[("rnn", False), ("rate", True), ("hornn", True)], ids=str)
-def case(request: pytest.FixtureRequest) -> Case:
+def case(request):
     return Case(signs=request.param[1], arch=request.param[0])
 
 
-def test_loss_and_gradient_are_those_of_the_weights(case: Case) -> None:
+def test_loss_and_gradient_are_those_of_the_weights(case):
     loss, gradient = case.objective.loss_and_gradient(case.v)
     expected, g = case.plain.loss_and_gradient(case.w)
     assert loss == case.objective.loss(case.v) == expected
@@ -56,21 +54,21 @@ def test_loss_and_gradient_are_those_of_the_weights(case: Case) -> None:
     assert not gradient[case.constraints.absent].any()
 
 
-def test_absent_weights_have_no_effect(case: Case) -> None:
+def test_absent_weights_have_no_effect(case):
     moved = case.v + case.constraints.absent
     assert (
         case.objective.loss(moved) == case.objective.loss(case.v) != case.plain.loss(case.w + case.constraints.absent)
     )
 
 
-def test_the_curvature_is_that_of_the_weights_between_slopes(case: Case) -> None:
+def test_the_curvature_is_that_of_the_weights_between_slopes(case):
     G = dense(case.objective.gauss_newton(case.v, structural=0.3, tikhonov=0.2))
     expected = case.D @ dense(case.plain.gauss_newton(case.w, structural=0.3)) @ case.D + 0.2 * case.P
     np.testing.assert_allclose(G, expected, atol=1e-12 * abs(expected).max())
     np.testing.assert_allclose(G, G.T, atol=1e-12 * abs(G).max())
 
 
-def test_the_hessian_is_the_derivative_of_the_gradient(case: Case) -> None:
+def test_the_hessian_is_the_derivative_of_the_gradient(case):
     Hessian = dense(case.objective.hessian(case.v))
     e = 1e-5 * np.eye(case.v.size)
     slope = [
@@ -80,21 +78,21 @@ def test_the_hessian_is_the_derivative_of_the_gradient(case: Case) -> None:
     np.testing.assert_allclose(Hessian, Hessian.T, atol=1e-12 * abs(Hessian).max())
 
 
-def test_the_jacobian_is_that_of_the_logits_and_its_adjoint_fits(case: Case) -> None:
+def test_the_jacobian_is_that_of_the_logits_and_its_adjoint_fits(case):
     J = case.objective.jacobian(case.v)
     np.testing.assert_allclose(dense(J), dense(case.plain.jacobian(case.w)) @ case.D, atol=1e-12)
     u = np.random.default_rng(0).standard_normal(J.shape[0])
     np.testing.assert_allclose(J.rmatvec(u), dense(J).T @ u, atol=1e-11)
 
 
-def test_squares_and_parts_of_the_gradient_are_those_of_the_variables(case: Case) -> None:
+def test_squares_and_parts_of_the_gradient_are_those_of_the_variables(case):
     parts = case.objective.part_gradients(case.v, 20)
     np.testing.assert_allclose(parts, case.plain.part_gradients(case.w, 20) @ case.D, atol=1e-15)
     np.testing.assert_allclose(case.objective.squared_gradients(case.v), (parts**2).sum(0), rtol=1e-10, atol=1e-18)
     assert case.objective.total_weight == case.plain.total_weight
 
 
-def test_the_kronecker_preconditioner_stays_among_the_weights_that_exist(case: Case) -> None:
+def test_the_kronecker_preconditioner_stays_among_the_weights_that_exist(case):
     options = HessianFreeOptions(preconditioner="kronecker", preconditioner_shift=0.1, preconditioner_parts=4)
     made = make_preconditioner(case.v, case.objective, Damping("tikhonov"), options, None).apply
     assert made is not None
@@ -110,7 +108,7 @@ def test_the_kronecker_preconditioner_stays_among_the_weights_that_exist(case: C
     assert np.linalg.eigvalsh(M[exists][:, exists]).min() > 0
 
 
-def test_no_bit_depends_on_the_number_of_threads() -> None:
+def test_no_bit_depends_on_the_number_of_threads():
     case = Case(dtype="float32")
     shared = hfrnn.ConstrainedObjective(hfrnn.Objective(case.net, case.batch, threads=3), case.constraints)
     assert len(shared.objective.plan.shards) > 2
@@ -129,9 +127,7 @@ def test_no_bit_depends_on_the_number_of_threads() -> None:
         ("line-search", "diagonal", True),
     ],
 )  # fmt: skip
-def test_hessian_free_updates_lower_the_loss_and_respect_constraints(
-    kind: str, preconditioner: str, signs: bool
-) -> None:
+def test_hessian_free_updates_lower_the_loss_and_respect_constraints(kind, preconditioner, signs):
     case = Case(signs, dtype="float32", l2=1e-3)
     options = HessianFreeOptions(
         preconditioner=preconditioner, preconditioner_shift=None if preconditioner == "none" else 0.01
@@ -147,7 +143,7 @@ def test_hessian_free_updates_lower_the_loss_and_respect_constraints(
     assert losses == sorted(losses, reverse=True)
 
 
-def test_constraints_of_another_network_are_refused() -> None:
+def test_constraints_of_another_network_are_refused():
     other = hfrnn.Constraints(hfrnn.Network("rnn", 3, H + 1, 2))
     with pytest.raises(InputError, match="the constraints are of another network than the objective"):
         hfrnn.ConstrainedObjective(Case().plain, other)

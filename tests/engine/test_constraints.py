@@ -1,7 +1,5 @@
 """Absent weights and signs: what masks mean, the change of variables, the initial weights, and random connectivity."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 
@@ -24,17 +22,14 @@ def random_mask(*shape: int) -> Any:
     return (np.random.default_rng(4).random(shape) < 0.5).astype(int)
 
 
-@pytest.mark.parametrize(
-    ("arch", "name", "given", "whole"),
-    [
-        ("rnn", "layer0.W_h", random_mask(H, H), random_mask(H, H)),
-        ("rnn", "output.W_y0", random_mask(H), np.repeat(random_mask(H)[:, None], 2, 1)),
-        ("lstm", "layer0.W_h", random_mask(H, H), np.tile(random_mask(H, H), 4)),
-        ("hornn", "layer0.W_h", random_mask(H, H), np.stack([random_mask(H, H)] * 3)),
-        ("hornn", "layer0.W_h", random_mask(H), np.broadcast_to(random_mask(H)[:, None], (3, H, H))),
-    ],
-)
-def test_a_mask_has_the_shape_of_its_parameter_or_is_repeated(arch: str, name: str, given: Any, whole: Any) -> None:
+@pytest.mark.parametrize(("arch", "name", "given", "whole"), [
+    ("rnn", "layer0.W_h", random_mask(H, H), random_mask(H, H)),
+    ("rnn", "output.W_y0", random_mask(H), np.repeat(random_mask(H)[:, None], 2, 1)),
+    ("lstm", "layer0.W_h", random_mask(H, H), np.tile(random_mask(H, H), 4)),
+    ("hornn", "layer0.W_h", random_mask(H, H), np.stack([random_mask(H, H)] * 3)),
+    ("hornn", "layer0.W_h", random_mask(H), np.broadcast_to(random_mask(H)[:, None], (3, H, H))),
+])  # fmt: skip
+def test_a_mask_has_the_shape_of_its_parameter_or_is_repeated(arch, name, given, whole):
     net = network(arch, bias=True)
     found = net.views(Constraints(net, {name: given}).absent.astype(int))
     np.testing.assert_array_equal(found.pop(name), 1 - whole)
@@ -42,7 +37,7 @@ def test_a_mask_has_the_shape_of_its_parameter_or_is_repeated(arch: str, name: s
     assert not any(view.any() for view in found.values())
 
 
-def test_weights_are_absent_squared_or_free() -> None:
+def test_weights_are_absent_squared_or_free():
     net = network()
     constraints = Constraints(net, {"layer0.W_h": 1 - np.eye(H)}, {"layer0.W_h": [1, 1, -1, 0, -1]})
     v = np.random.default_rng(0).standard_normal(net.n_parameters)
@@ -56,7 +51,7 @@ def test_weights_are_absent_squared_or_free() -> None:
     np.testing.assert_array_equal(W["output.W_y0"], views["output.W_y0"])
 
 
-def test_variables_of_weights_give_these_weights_and_the_wanted_signs() -> None:
+def test_variables_of_weights_give_these_weights_and_the_wanted_signs():
     net = network()
     constraints = Constraints(net, signs={"layer0.W_h": np.repeat([1, -1], [3, 2])})
     v = np.random.default_rng(0).standard_normal(net.n_parameters)
@@ -68,7 +63,7 @@ def test_variables_of_weights_give_these_weights_and_the_wanted_signs() -> None:
     np.testing.assert_array_equal(constraints.variables(constraints.weights(found)), found)
 
 
-def test_weights_that_the_constraints_forbid_have_no_variables() -> None:
+def test_weights_that_the_constraints_forbid_have_no_variables():
     net = network()
     theta = np.ones(net.n_parameters)
     for constraints in (
@@ -81,7 +76,7 @@ def test_weights_that_the_constraints_forbid_have_no_variables() -> None:
 
 
 @pytest.mark.parametrize("arch", ["rnn", "lstm", "hornn"])
-def test_initial_weights_keep_the_norm_of_every_matrix(arch: str) -> None:
+def test_initial_weights_keep_the_norm_of_every_matrix(arch):
     net = network(arch)
     theta = net.init(seed=1, W_h=0.5)
     constraints = Constraints(net, {"layer0.W_h": random_mask(H, H)}, {"layer0.W_h": [1, 1, 1, -1, -1]})
@@ -95,7 +90,7 @@ def test_initial_weights_keep_the_norm_of_every_matrix(arch: str) -> None:
         np.testing.assert_array_equal(after[name], before[name])
 
 
-def test_initial_weights_into_a_unit_are_balanced_and_none_with_a_sign_is_zero() -> None:
+def test_initial_weights_into_a_unit_are_balanced_and_none_with_a_sign_is_zero():
     net = network()
     constraints = Constraints(net, signs={"layer0.W_h": [1, 1, 1, -1, -1]})
     W = net.views(constraints.initial(net.init(seed=1)))["layer0.W_h"]  # nine tenths of the initial weights are 0
@@ -104,7 +99,7 @@ def test_initial_weights_into_a_unit_are_balanced_and_none_with_a_sign_is_zero()
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_units_that_receive_one_sign_keep_the_sizes_of_their_weights_and_none_have_zeros(sign: int) -> None:
+def test_units_that_receive_one_sign_keep_the_sizes_of_their_weights_and_none_have_zeros(sign):
     net = network()
     theta = net.init(seed=1, W_h=0.5)
     initial = Constraints(net, {"output.W_y0": np.zeros(H)}, {"layer0.W_h": [sign] * H}).initial(theta)
@@ -113,7 +108,7 @@ def test_units_that_receive_one_sign_keep_the_sizes_of_their_weights_and_none_ha
 
 
 @pytest.mark.parametrize(("density", "excitatory"), [(0.1, 0.8), (0.1, None)])
-def test_the_spectral_radius_stays_near_that_of_the_initializer(density: float, excitatory: float | None) -> None:
+def test_the_spectral_radius_stays_near_that_of_the_initializer(density, excitatory):
     net = hfrnn.Network("rate", 3, 200, 2, activation="relu")
     theta = net.init(seed=1)
     constraints = Constraints(net, *drawn_constraints(net, density, excitatory))
@@ -124,7 +119,7 @@ def test_the_spectral_radius_stays_near_that_of_the_initializer(density: float, 
     assert excitatory is None or other > 2 * after
 
 
-def test_codes_and_pickles_give_the_same_constraints() -> None:
+def test_codes_and_pickles_give_the_same_constraints():
     net = network()
     first = Constraints(net, {"layer0.W_h": random_mask(H, H)}, {"layer0.W_h": [1, 1, 1, -1, 0]})
     for second in (Constraints.of_codes(net, first.codes), pickle.loads(pickle.dumps(first))):
@@ -136,29 +131,23 @@ def test_codes_and_pickles_give_the_same_constraints() -> None:
         Constraints.of_codes(net, first.codes + 2)
 
 
-@pytest.mark.parametrize(
-    ("masks", "signs", "message"),
-    [
-        ({"layer0.W_g": 1}, {}, "masks has an array for 'layer0.W_g': this network has the parameters layer0.W_x, "),
-        ({}, {"W_h": [1] * H}, "signs has an array for 'W_h': "),
-        ({"layer0.W_h": np.ones((H, 4))}, {}, r"the mask of layer0.W_h has shape \(5, 4\) and type float64: give numb"),
-        ({"layer0.W_h": np.full((H, H), "1")}, {}, "the mask of layer0.W_h has shape .* and type <U1"),
-        ({"layer0.W_h": -np.eye(H)}, {}, "the mask of layer0.W_h has other values than 0, 1: "),
-        ({}, {"layer0.W_h": [2, 0, 0, 0, 0]}, "the sign of layer0.W_h has other values than -1, 0, 1: "),
-    ],
-)
-def test_wrong_masks_are_refused(masks: Any, signs: Any, message: str) -> None:
+@pytest.mark.parametrize(("masks", "signs", "message"), [
+    ({"layer0.W_g": 1}, {}, "masks has an array for 'layer0.W_g': this network has the parameters layer0.W_x, "),
+    ({}, {"W_h": [1] * H}, "signs has an array for 'W_h': "),
+    ({"layer0.W_h": np.ones((H, 4))}, {}, r"the mask of layer0.W_h has shape \(5, 4\) and type float64: give numb"),
+    ({"layer0.W_h": np.full((H, H), "1")}, {}, "the mask of layer0.W_h has shape .* and type <U1"),
+    ({"layer0.W_h": -np.eye(H)}, {}, "the mask of layer0.W_h has other values than 0, 1: "),
+    ({}, {"layer0.W_h": [2, 0, 0, 0, 0]}, "the sign of layer0.W_h has other values than -1, 0, 1: "),
+])  # fmt: skip
+def test_wrong_masks_are_refused(masks, signs, message):
     with pytest.raises(InputError, match=message):
         Constraints(network(), masks, signs)
-
-
-# ---------------------------------------------------------------------- random connectivity
 
 
 @pytest.mark.parametrize(
     ("arch", "names"), [("rnn", ["W_h"]), ("gru", ["W_h", "W_hg"]), ("hornn-gated", ["W_h", "W_r"])]
 )
-def test_a_density_draws_one_connectivity_for_the_matrices_of_a_layer(arch: str, names: list[str]) -> None:
+def test_a_density_draws_one_connectivity_for_the_matrices_of_a_layer(arch, names):
     net = hfrnn.Network(arch, 3, (6, 4), 2)
     masks, signs = drawn_constraints(net, 0.25, seed=3)
     assert sorted(masks) == sorted(f"layer{l}.{name}" for l in (0, 1) for name in names)
@@ -173,7 +162,7 @@ def test_a_density_draws_one_connectivity_for_the_matrices_of_a_layer(arch: str,
     assert (another != again).any()
 
 
-def test_excitatory_units_come_first_and_all_that_they_send_has_one_sign() -> None:
+def test_excitatory_units_come_first_and_all_that_they_send_has_one_sign():
     net = hfrnn.Network("leaky", 3, (5, 4), 2, activation="relu")
     masks, signs = drawn_constraints(net, excitatory=0.6, excitatory_output=True)
     assert {name: value.tolist() for name, value in signs.items()} == {
@@ -187,6 +176,6 @@ def test_excitatory_units_come_first_and_all_that_they_send_has_one_sign() -> No
 
 
 @pytest.mark.parametrize(("arch", "options"), [("rnn", {}), ("rate", {"activation": "tanh"}), ("lstm", {})])
-def test_a_share_of_excitatory_units_needs_units_that_are_never_negative(arch: str, options: dict[str, Any]) -> None:
+def test_a_share_of_excitatory_units_needs_units_that_are_never_negative(arch, options):
     with pytest.raises(InputError, match="Dale's law needs hidden units that are never negative"):
         drawn_constraints(network(arch, **options), excitatory=0.8)

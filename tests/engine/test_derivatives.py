@@ -1,7 +1,5 @@
 """The derivative identities on networks and batches of any shape."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -29,20 +27,11 @@ def problems(draw: st.DrawFn) -> tuple[hfrnn.Network, hfrnn.Objective, np.random
         classes = draw(st.permutations([symbol % draw(st.integers(1, n_out)) for symbol in range(n_out)]))
         classes = np.unique(classes, return_inverse=True)[1]
     net = hfrnn.Network(
-        arch,
-        n_in=draw(st.integers(1, 4)),
-        hidden=draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)),
-        n_out=n_out,
-        loss=loss,
-        classes=classes,
-        dtype="float64",
-        embedding=draw(st.integers(1, 3)) if kind == "embedding" else None,
-        bias=draw(st.sampled_from([None, True, False])),
-        direct_input=draw(st.booleans()),
-        direct_output=draw(st.booleans()),
-        l2=draw(st.sampled_from([0.0, 0.2])),
-        learn_initial_state=draw(st.booleans()),
-    )
+        arch, draw(st.integers(1, 4)), draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)), n_out, loss=loss,
+        classes=classes, dtype="float64", embedding=draw(st.integers(1, 3)) if kind == "embedding" else None,
+        bias=draw(st.sampled_from([None, True, False])), direct_input=draw(st.booleans()),
+        direct_output=draw(st.booleans()), l2=draw(st.sampled_from([0.0, 0.2])), learn_initial_state=draw(st.booleans())
+    )  # fmt: skip
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     inputs = rng.standard_normal((T, B, net.n_in)) if kind == "real" else rng.integers(net.n_in, size=(T, B))
     weights = lengths = None
@@ -65,7 +54,7 @@ def numbers(net: hfrnn.Network, rng: np.random.Generator) -> tuple[Any, Any, Any
 
 
 @given(problems())
-def test_the_jacobian_and_its_transpose_are_adjoint(problem: Any) -> None:
+def test_the_jacobian_and_its_transpose_are_adjoint(problem):
     net, f, rng = problem
     theta, v, _ = numbers(net, rng)
     J = f.jacobian(theta)
@@ -75,7 +64,7 @@ def test_the_jacobian_and_its_transpose_are_adjoint(problem: Any) -> None:
 
 
 @given(problems(), st.sampled_from([0.0, 2.5]), st.sampled_from([0.0, 0.3]), st.integers(0, 2))
-def test_the_product_is_symmetric_and_positive(problem: Any, mu: float, lambda_: float, number: int) -> None:
+def test_the_product_is_symmetric_and_positive(problem, mu, lambda_, number):
     net, f, rng = problem
     theta, v, w = numbers(net, rng)
     metric = net.metrics[number % len(net.metrics)]
@@ -86,14 +75,13 @@ def test_the_product_is_symmetric_and_positive(problem: Any, mu: float, lambda_:
 
 
 def complex_loss(f: hfrnn.Objective, theta: Any) -> Any:
-    """The loss at complex parameters, by the forward pass alone."""
     buffers = Buffers(f.net.backend, "complex128")
     sweep = Sweep(f.net, f.batch, f.total_weight, keep=Keep.NOTHING, scratch=buffers)
     return sweep.loss(theta) + 0.5 * f.net.l2 * (theta * theta).sum()
 
 
 @given(problems())
-def test_the_gradient_is_the_complex_step_of_the_loss_in_every_block(problem: Any) -> None:
+def test_the_gradient_is_the_complex_step_of_the_loss_in_every_block(problem):
     net, f, rng = problem
     theta, v, _ = numbers(net, rng)
     loss, gradient = f.loss_and_gradient(theta)
@@ -107,7 +95,7 @@ def test_the_gradient_is_the_complex_step_of_the_loss_in_every_block(problem: An
 
 
 @given(problems())
-def test_the_jacobian_is_the_central_difference_of_the_outputs(problem: Any) -> None:
+def test_the_jacobian_is_the_central_difference_of_the_outputs(problem):
     net, f, rng = problem
     theta, v, _ = numbers(net, rng)
     sweep = Sweep(net, f.batch, 1.0)
@@ -119,7 +107,7 @@ def test_the_jacobian_is_the_central_difference_of_the_outputs(problem: Any) -> 
 
 
 @given(problems())
-def test_the_exact_hessian_is_symmetric_and_the_difference_of_gradients(problem: Any) -> None:
+def test_the_exact_hessian_is_symmetric_and_the_difference_of_gradients(problem):
     net, f, rng = problem
     theta, v, w = numbers(net, rng)
     H = f.hessian(theta)

@@ -1,18 +1,15 @@
 """The derivative checks again, on a GPU."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.engine_cases import Case, assert_same, cases, everything, moved, plans, vectors
+from support.engine_cases import assert_same, cases, everything, moved, plans, vectors
 from support.pairwise import label, tried
 from support.tiny_runs import metrics, tiny_train
 
 import hfrnn
-from hfrnn.arrays.backend import Backend, Buffers, get_backend
+from hfrnn.arrays.backend import Buffers, get_backend
 from hfrnn.training.trainer import train
 
 pytestmark = pytest.mark.gpu
@@ -24,12 +21,12 @@ except hfrnn.MissingExtraError as error:
 
 
 @pytest.fixture(scope="module")
-def gpu() -> Backend:
+def gpu():
     return get_backend("cupy")
 
 
 @pytest.mark.parametrize(("case", "plan"), tried(["all", "all-3", "nothing-3"]), ids=label)
-def test_everything_agrees_with_numpy_in_float64(gpu: Backend, case: Case, plan: str) -> None:
+def test_everything_agrees_with_numpy_in_float64(gpu, case, plan):
     batch = case.data()
     theta, v, u = vectors(case.net(), batch)
     chosen = plans(batch.T, batch.B)[plan]
@@ -39,7 +36,7 @@ def test_everything_agrees_with_numpy_in_float64(gpu: Backend, case: Case, plan:
 
 
 @pytest.mark.parametrize("case", tried(), ids=label)
-def test_float32_on_the_gpu_agrees_with_float64(gpu: Backend, case: Case) -> None:
+def test_float32_on_the_gpu_agrees_with_float64(gpu, case):
     batch = case.data()
     theta, v, u = (x.astype("float32") for x in vectors(case.net(), batch))
     expected = everything(case.net(), batch, theta, v, u)
@@ -47,7 +44,7 @@ def test_float32_on_the_gpu_agrees_with_float64(gpu: Backend, case: Case) -> Non
     assert_same(actual, expected, rtol=1e-4)
 
 
-def test_the_operator_is_cupyx_and_its_solver_takes_it(gpu: Backend) -> None:
+def test_the_operator_is_cupyx_and_its_solver_takes_it(gpu):
     from cupyx.scipy.sparse import linalg
 
     case = cases("softmax")[0]
@@ -62,7 +59,7 @@ def test_the_operator_is_cupyx_and_its_solver_takes_it(gpu: Backend) -> None:
     assert (residual * residual).sum().item() <= 1e-18 * (gradient * gradient).sum().item()
 
 
-def test_results_are_arrays_of_the_gpu(gpu: Backend) -> None:
+def test_results_are_arrays_of_the_gpu(gpu):
     case = cases("real")[0]
     net, batch = case.net(backend="cupy"), case.data()
     theta = net.init()
@@ -72,13 +69,13 @@ def test_results_are_arrays_of_the_gpu(gpu: Backend) -> None:
     assert type(net.loss(theta, batch)) is float
 
 
-def test_initial_parameters_have_the_bits_of_numpy(gpu: Backend) -> None:
+def test_initial_parameters_have_the_bits_of_numpy(gpu):
     case = cases("stack")[0]
     np.testing.assert_array_equal(gpu.to_host(case.net(backend=gpu).init(seed=3)), case.net().init(seed=3))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
-def test_rows_are_added_with_the_same_bits_every_time(gpu: Backend, dtype: str) -> None:
+def test_rows_are_added_with_the_same_bits_every_time(gpu, dtype):
     rng = np.random.default_rng(0)
     index, rows = rng.integers(50, size=20_000), rng.standard_normal((20_000, 64)).astype(dtype)
     found = []
@@ -90,7 +87,7 @@ def test_rows_are_added_with_the_same_bits_every_time(gpu: Backend, dtype: str) 
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
-def test_rows_are_taken_and_scatter_added_on_every_type(gpu: Backend, dtype: str) -> None:
+def test_rows_are_taken_and_scatter_added_on_every_type(gpu, dtype):
     rng = np.random.default_rng(0)
     index = rng.integers(6, size=40)
     rows, table = (rng.standard_normal((n, 3)).astype(dtype) for n in (40, 6))
@@ -107,7 +104,7 @@ def test_rows_are_taken_and_scatter_added_on_every_type(gpu: Backend, dtype: str
 
 
 @pytest.mark.parametrize("optimizer", ["hf", "sgd", "adam", "soap", "muon"])
-def test_a_run_on_the_gpu_agrees_with_numpy_and_resumes_with_the_same_bits(tmp_path: Path, optimizer: str) -> None:
+def test_a_run_on_the_gpu_agrees_with_numpy_and_resumes_with_the_same_bits(tmp_path, optimizer):
     options: dict[str, Any] = {"optimizer": optimizer, "dtype": "float64"}
     if optimizer != "hf":
         options |= {"gradient_symbols": None, "log_interval": 1}

@@ -1,26 +1,19 @@
 """A learned initial state: what it means, where a batch takes its place, and that no plan or device changes it."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from support.engine_cases import Case, cases, replace, vectors
+from support.engine_cases import cases, replace, vectors
 from support.pairwise import label
 
 import hfrnn
 from hfrnn import gradcheck
-from hfrnn.errors import InputError
-from hfrnn.kernels import registry
-from hfrnn.kernels.rnn import RNN
 
 LEARNED = cases("learned-state")
 
 
 def rows_of(net: hfrnn.Network, theta: Any) -> list[dict[str, Any]]:
-    """The learned states of every layer, by the names of the states."""
     views = net.views(theta)
     return [
         {name: views[f"layer{l}.{name}0"] for name, x in layer.items() if not isinstance(x, int)}
@@ -37,7 +30,7 @@ def as_state(net: hfrnn.Network, theta: Any, B: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", LEARNED, ids=label)
-def test_a_network_starts_with_zeros_and_then_computes_the_bits_of_one_that_learns_no_state(case: Case) -> None:
+def test_a_network_starts_with_zeros_and_then_computes_the_bits_of_one_that_learns_no_state(case):
     net, plain, batch = case.net(), case.net(learn_initial_state=False), case.data()
     theta = net.init(seed=1)
     assert all(not row.any() for layer in rows_of(net, theta) for row in layer.values())
@@ -49,7 +42,7 @@ def test_a_network_starts_with_zeros_and_then_computes_the_bits_of_one_that_lear
 
 
 @pytest.mark.parametrize("case", LEARNED, ids=label)
-def test_a_learned_state_gives_the_bits_of_a_batch_that_brings_it(case: Case) -> None:
+def test_a_learned_state_gives_the_bits_of_a_batch_that_brings_it(case):
     net, plain, batch = case.net(), case.net(learn_initial_state=False), case.data()
     theta = vectors(net, batch)[0]
     others = np.concatenate([net.views(theta)[name].ravel() for name in plain.views(plain.init())])
@@ -67,14 +60,14 @@ def test_a_learned_state_gives_the_bits_of_a_batch_that_brings_it(case: Case) ->
 
 
 @pytest.mark.parametrize("case", [case for case in LEARNED if case.arch in ("hornn", "clockwork", "scrn")], ids=label)
-def test_derivatives_are_those_of_complex_steps(case: Case) -> None:
+def test_derivatives_are_those_of_complex_steps(case):
     net, batch = case.net(), case.data()
     for check, error, where in gradcheck.check_case(gradcheck.Case("", net, vectors(net, batch)[0], batch)):
         assert error <= gradcheck.TOLERANCES[check], (check, where)
 
 
 @pytest.mark.parametrize("case", cases("learned-state-unused"), ids=label)
-def test_a_state_that_a_batch_brings_takes_the_place_of_the_learned_one(case: Case) -> None:
+def test_a_state_that_a_batch_brings_takes_the_place_of_the_learned_one(case):
     net, batch = case.net(), case.data()
     theta, v, _ = vectors(net, batch)
     other = theta.copy()
@@ -91,34 +84,3 @@ def test_a_state_that_a_batch_brings_takes_the_place_of_the_learned_one(case: Ca
             row += 1.0
     assert only.any()
     assert not (G @ only).any()
-
-
-@pytest.fixture
-def own_parameter() -> Iterator[str]:
-    """An architecture with a recurrent parameter of the name of a learned state."""
-
-    class Own(RNN):
-        def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
-            return {**super().parameter_shapes(), "h0": (self.hidden,)}
-
-    hfrnn.register_kernel("rnn-with-h0", Own)
-    yield "rnn-with-h0"
-    del registry._kernels["rnn-with-h0"]
-
-
-def test_a_parameter_with_the_name_of_a_learned_state_is_refused(own_parameter: str) -> None:
-    assert hfrnn.Network(own_parameter, 3, 4, 3).n_parameters
-    with pytest.raises(InputError, match="has a parameter 'h0', which is also the name of a learned initial state"):
-        hfrnn.Network(own_parameter, 3, 4, 3, learn_initial_state=True)
-
-
-def test_a_state_of_no_units_is_learned_without_an_error() -> None:
-    net = hfrnn.Network("scrn", 4, 3, 4, context=0, dtype="float64", learn_initial_state=True)
-    symbols = np.random.default_rng(0).integers(4, size=(6, 3))
-    objective, theta, eps = hfrnn.Objective(net, hfrnn.Batch(symbols[:-1], symbols[1:])), net.init(seed=0), 1e-6
-    gradient, direction = objective.loss_and_gradient(theta)[1], np.zeros(net.n_parameters)
-    assert net.views(theta)["layer0.s0"].size == 0
-    net.views(direction)["layer0.h0"][...] = 1
-    slope = (objective.loss(theta + eps * direction) - objective.loss(theta - eps * direction)) / (2 * eps)
-    assert gradient @ direction == pytest.approx(slope, rel=1e-6)
-    assert slope != 0

@@ -1,14 +1,12 @@
 """The network: padding, lengths, weights, carried states, kinds of input, sizes and names, errors."""
 
-from __future__ import annotations
-
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from support.engine_cases import (
     SMALL,
-    Case,
     assert_same,
     cases,
     everything,
@@ -37,7 +35,6 @@ def network(arch: str, **changes: Any) -> hfrnn.Network:
 
 
 def sequence(batch: hfrnn.Batch, b: int, length: int) -> hfrnn.Batch:
-    """Sequence b alone, its first `length` steps."""
     part = batch.columns(b, b + 1)
     weights = None if part.weights is None else part.weights[:length]
     return hfrnn.Batch(part.inputs[:length], part.targets[:length], weights, None, part.initial_state)
@@ -48,11 +45,8 @@ def steps(batch: hfrnn.Batch, start: int, stop: int, state: Any) -> hfrnn.Batch:
     return hfrnn.Batch(batch.inputs[start:stop], batch.targets[start:stop], weights, None, state)
 
 
-# ---------------------------------------------------------------------- padding and lengths
-
-
 @every_ragged_case
-def test_what_the_padding_holds_never_matters(case: Case) -> None:
+def test_what_the_padding_holds_never_matters(case):
     net, batch = case.net(), case.data()
     exists = np.arange(batch.T)[:, None] < batch.lengths
     assert not exists.all()
@@ -74,7 +68,7 @@ def test_what_the_padding_holds_never_matters(case: Case) -> None:
 
 
 @every_ragged_case
-def test_sequences_of_mixed_lengths_are_run_as_if_each_were_alone(case: Case) -> None:
+def test_sequences_of_mixed_lengths_are_run_as_if_each_were_alone(case):
     net, batch = case.net(), case.data()
     theta, v, _ = vectors(net, batch)
     parts = [sequence(batch, b, int(length)) for b, length in enumerate(batch.lengths)]
@@ -96,7 +90,7 @@ def test_sequences_of_mixed_lengths_are_run_as_if_each_were_alone(case: Case) ->
     np.testing.assert_allclose(G @ v, expected, rtol=1e-10, atol=1e-13)
 
 
-def test_the_loss_is_the_weighted_mean_of_the_log_probabilities() -> None:
+def test_the_loss_is_the_weighted_mean_of_the_log_probabilities():
     net, rng = network("rnn"), np.random.default_rng(0)
     batch = random_batch(net, rng, ragged=True)
     theta = vectors(net, batch)[0]
@@ -105,11 +99,8 @@ def test_the_loss_is_the_weighted_mean_of_the_log_probabilities() -> None:
     assert net.loss(theta, batch) == pytest.approx(expected, rel=1e-12)
 
 
-# ---------------------------------------------------------------------- carried state
-
-
 @every_arch
-def test_two_halves_with_the_state_carried_equal_the_whole(arch: str) -> None:
+def test_two_halves_with_the_state_carried_equal_the_whole(arch):
     split = 3
     net, rng = network(arch), np.random.default_rng(0)
     batch = random_batch(net, rng, carried=True)
@@ -126,7 +117,7 @@ def test_two_halves_with_the_state_carried_equal_the_whole(arch: str) -> None:
 
 
 @every_arch
-def test_zeros_are_the_default_initial_state(arch: str) -> None:
+def test_zeros_are_the_default_initial_state(arch):
     net, rng = network(arch), np.random.default_rng(0)
     batch = random_batch(net, rng)
     theta = vectors(net, batch)[0]
@@ -138,7 +129,7 @@ def test_zeros_are_the_default_initial_state(arch: str) -> None:
     assert (other != plain).any()
 
 
-def test_the_final_state_is_the_callers_own() -> None:
+def test_the_final_state_is_the_callers_own():
     net = network("lstm")
     batch = random_batch(net, np.random.default_rng(0))
     theta, *_ = vectors(net, batch)
@@ -148,11 +139,8 @@ def test_the_final_state_is_the_callers_own() -> None:
     np.testing.assert_equal(state, kept)
 
 
-# ---------------------------------------------------------------------- kinds of input
-
-
-@pytest.mark.parametrize("kind", ["uint8", "int16"])
-def test_symbols_may_be_integers_of_any_width(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["uint8", "int16", "uint64"])
+def test_symbols_may_be_integers_of_any_width(kind):
     net = network("lstm", embedding=3)
     batch = random_batch(net, np.random.default_rng(0))
     numbers = vectors(net, batch)
@@ -160,12 +148,9 @@ def test_symbols_may_be_integers_of_any_width(kind: str) -> None:
     assert_same(everything(net, narrow, *numbers), everything(net, batch, *numbers))
 
 
-# ---------------------------------------------------------------------- sizes, names, options
-
-
 @every_arch
 @pytest.mark.parametrize(("bias", "output_bias"), [(None, None), (True, False), (False, True)])
-def test_biases_can_be_asked_for_and_refused(arch: str, bias: bool | None, output_bias: bool | None) -> None:
+def test_biases_can_be_asked_for_and_refused(arch, bias, output_bias):
     net = network(arch, bias=bias, output_bias=output_bias)
     views = net.views(np.zeros(net.n_parameters))
     kernel = net.layers[0].kernel
@@ -174,7 +159,7 @@ def test_biases_can_be_asked_for_and_refused(arch: str, bias: bool | None, outpu
     assert ("output.b_y" in views) == (kernel.output_bias if output_bias is None else output_bias)
 
 
-def test_a_network_is_remade_from_its_configuration() -> None:
+def test_a_network_is_remade_from_its_configuration():
     net = network("rnn", activation="relu", l2=0.2, embedding=3)
     again = hfrnn.Network(**net.config)
     assert again.config == net.config
@@ -183,20 +168,16 @@ def test_a_network_is_remade_from_its_configuration() -> None:
     assert described == "mrnn 150-130-110, 70 in, 70 out (softmax), 219,090 weights"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"arch": "elman"}, "architecture 'elman' is not known: use one of rnn, mrnn, "),
-        ({"hidden": ()}, "hidden is empty: give one hidden size, or one for each layer"),
-        ({"hidden": (3, 2.5)}, "hidden is 2.5: give a whole number"),
-        ({"dtype": "float16"}, "dtype is 'float16': use one of float32, float64"),
-        ({"activation": "relu"}, "architecture 'lstm' has no option activation: it takes none"),
-    ],
-)
-def test_a_network_that_cannot_be_is_refused_in_one_sentence(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(hfrnn.InputError) as caught:
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"arch": "elman"}, "architecture 'elman' is not known: use one of rnn, mrnn, "),
+    ({"hidden": ()}, "hidden is empty: give one hidden size, or one for each layer"),
+    ({"hidden": (3, 2.5)}, "hidden is 2.5: give a whole number"),
+    ({"dtype": "float16"}, "dtype is 'float16': use one of float32, float64"),
+    ({"activation": "relu"}, "architecture 'lstm' has no option activation: it takes none"),
+])  # fmt: skip
+def test_a_network_that_cannot_be_is_refused_in_one_sentence(changes, message):
+    with pytest.raises(hfrnn.InputError, match=re.escape(message)):
         network(**{"arch": "lstm", **changes})
-    assert message in str(caught.value)
 
 
 def zeros(B: int = 2, width: int = 4) -> dict[str, Any]:
@@ -227,7 +208,7 @@ BATCHES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", BATCHES)
-def test_a_batch_that_does_not_fit_the_network_is_refused_in_one_sentence(what: str) -> None:
+def test_a_batch_that_does_not_fit_the_network_is_refused_in_one_sentence(what):
     changes, parts, message = BATCHES[what]
     net = network("lstm", **changes)
     batch = hfrnn.Batch(**{"inputs": np.zeros((3, 2), int), "targets": np.zeros((3, 2), int), **parts})
@@ -237,7 +218,7 @@ def test_a_batch_that_does_not_fit_the_network_is_refused_in_one_sentence(what: 
     assert "\n" not in str(caught.value)
 
 
-def test_a_batch_without_targets_can_still_be_run() -> None:
+def test_a_batch_without_targets_can_still_be_run():
     net = network("lstm")
     batch = hfrnn.Batch(np.zeros((3, 2), int))
     assert net.run(net.init(), batch)[0].shape == (3, 2, 4)
@@ -246,23 +227,20 @@ def test_a_batch_without_targets_can_still_be_run() -> None:
             call(net.init(), batch)
 
 
-def test_the_squared_loss_gives_no_probabilities() -> None:
+def test_the_squared_loss_gives_no_probabilities():
     net = network("lstm", loss="squared")
     with pytest.raises(hfrnn.InputError, match="the loss 'squared' gives no probabilities: use "):
         net.log_probabilities(net.init(), random_batch(net, np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize("arch", hfrnn.architectures())
-def test_options_of_other_architectures_are_accepted_at_their_neutral_values_only(arch: str) -> None:
+def test_options_of_other_architectures_are_accepted_at_their_neutral_values_only(arch):
     neutral = {"activation": "tanh", "order": 3, "alpha": 0.6, "learn_alpha": False, "context": 40, "periods": None}
     net = hfrnn.Network(arch, 4, 3, 4, **neutral)
     assert net.n_parameters == hfrnn.Network(arch, 4, 3, 4).n_parameters
     foreign = next(name for name in ("periods", "order") if name not in kernel_options(arch))
     with pytest.raises(hfrnn.InputError, match=f"has no option {foreign}"):
         hfrnn.Network(arch, 4, 3, 4, **{**neutral, foreign: 2})
-
-
-# ---------------------------------------------------------------------- the states of all steps
 
 
 def states_problem(arch: str, dtype: str = "float64", backend: str = "numpy", **batch: Any) -> tuple[Any, Any, Any]:
@@ -274,7 +252,6 @@ def states_problem(arch: str, dtype: str = "float64", backend: str = "numpy", **
 
 
 def until(batch: hfrnn.Batch, stop: int, columns: slice = slice(None)) -> hfrnn.Batch:
-    """The first steps of some sequences."""
     state = batch.initial_state
     if state is not None:
         state = [{k: x[..., columns, :] if np.ndim(x) else x for k, x in layer.items()} for layer in state]
@@ -282,7 +259,7 @@ def until(batch: hfrnn.Batch, stop: int, columns: slice = slice(None)) -> hfrnn.
 
 
 @every_arch
-def test_the_state_of_every_step_is_that_of_a_run_that_ends_there(arch: str) -> None:
+def test_the_state_of_every_step_is_that_of_a_run_that_ends_there(arch):
     net, theta, batch = states_problem(arch, carried=True)
     states = net.run(theta, batch, states=True)[2]
     for t in range(T):
@@ -296,7 +273,7 @@ def test_the_state_of_every_step_is_that_of_a_run_that_ends_there(arch: str) -> 
 
 
 @every_arch
-def test_a_sequence_among_longer_ones_has_the_states_that_it_has_alone(arch: str) -> None:
+def test_a_sequence_among_longer_ones_has_the_states_that_it_has_alone(arch):
     net, theta, batch = states_problem(arch, ragged=True)
     assert min(batch.lengths) < T
     states = net.run(theta, batch, states=True)[2]
@@ -313,30 +290,21 @@ def test_a_sequence_among_longer_ones_has_the_states_that_it_has_alone(arch: str
 
 
 @pytest.mark.parametrize("ragged", [False, True])
-def test_asking_for_states_changes_no_bit_of_the_other_results(ragged: bool) -> None:
+def test_asking_for_states_changes_no_bit_of_the_other_results(ragged):
     net, theta, batch = states_problem("lstm", ragged=ragged)
     np.testing.assert_equal(net.run(theta, batch, states=True)[:2], net.run(theta, batch))
 
 
 @every_arch
-def test_compiled_kernels_give_the_states_of_the_reference(arch: str) -> None:
+def test_compiled_kernels_and_a_device_give_the_states_of_the_reference(arch):
     pytest.importorskip("numba")
-    net, theta, batch = states_problem(arch, ragged=True)
-    compiled = states_problem(arch, backend="numba")[0]
-    for reference, other in zip(
-        net.run(theta, batch, states=True)[2], compiled.run(theta, batch, states=True)[2], strict=True
-    ):
-        for name, value in reference.items():
-            np.testing.assert_allclose(other[name], value, rtol=1e-10, atol=1e-12, err_msg=name)
-
-
-@every_arch
-def test_states_stay_on_the_device(arch: str) -> None:
     net, theta, batch = states_problem(arch, ragged=True, carried=True)
-    fake = FakeBackend()
+    expected, fake = net.run(theta, batch, states=True)[2], FakeBackend()
+    compiled = states_problem(arch, backend="numba")[0].run(theta, batch, states=True)[2]
     device = hfrnn.Network(**net.config, backend=fake)
     found = device.run(fake.asarray(theta), moved(batch, fake), states=True)[2]
-    for other, reference in zip(found, net.run(theta, batch, states=True)[2], strict=True):
-        for name, value in reference.items():
-            assert isinstance(other[name], FakeArray), name
-            np.testing.assert_array_equal(fake.to_host(other[name]), value, err_msg=name)
+    for l, layer in enumerate(expected):
+        for name, value in layer.items():
+            np.testing.assert_allclose(compiled[l][name], value, rtol=1e-10, atol=1e-12, err_msg=name)
+            assert isinstance(found[l][name], FakeArray), name
+            np.testing.assert_array_equal(fake.to_host(found[l][name]), value, err_msg=name)

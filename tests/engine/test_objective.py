@@ -1,16 +1,13 @@
 """What the objective promises beside the right numbers: no dependence on how it is computed, no side effects."""
 
-from __future__ import annotations
-
 import gc
 import math
 import tracemalloc
-from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse.linalg
-from support.engine_cases import Case, assert_same, everything, moved, plans, small_problem, vectors
+from support.engine_cases import assert_same, everything, moved, plans, small_problem, vectors
 from support.fake_device import FakeBackend, transfers
 from support.pairwise import each_once, label, tried
 
@@ -20,7 +17,7 @@ from hfrnn.engine.plan import Keep, Plan
 
 
 @pytest.mark.parametrize("out", [False, True])
-def test_the_loss_of_the_data_is_without_the_penalty_and_the_gradient_with_it(out: bool) -> None:
+def test_the_loss_of_the_data_is_without_the_penalty_and_the_gradient_with_it(out):
     net, batch, theta = small_problem(l2=0.4)
     f, plain = hfrnn.Objective(net, batch), hfrnn.Objective(net.without_penalty(), batch)
     expected, place = f.loss_and_gradient(theta)[1], theta.copy()
@@ -32,11 +29,8 @@ def test_the_loss_of_the_data_is_without_the_penalty_and_the_gradient_with_it(ou
     assert f.loss_and_gradient(place, place)[0] == loss + 0.2 * (theta @ theta)
 
 
-# ---------------------------------------------------------------------- how it is computed does not matter
-
-
 @pytest.mark.parametrize(("case", "plan"), tried(["all-3", "states-2", "nothing-3", "nothing-1", "nothing"]), ids=label)
-def test_results_depend_neither_on_the_plan_nor_on_the_threads(case: Case, plan: str) -> None:
+def test_results_depend_neither_on_the_plan_nor_on_the_threads(case, plan):
     net, batch = case.net(), case.data()
     numbers, chosen = vectors(net, batch), plans(batch.T, batch.B)
     one, two = (everything(net, batch, *numbers, plan=chosen[plan], threads=threads) for threads in (1, 2))
@@ -45,7 +39,7 @@ def test_results_depend_neither_on_the_plan_nor_on_the_threads(case: Case, plan:
 
 
 @pytest.mark.parametrize("checkpoint", [1, 3, "sqrt", "auto", 100])
-def test_results_do_not_depend_on_the_checkpoints(checkpoint: Any) -> None:
+def test_results_do_not_depend_on_the_checkpoints(checkpoint):
     net, batch, _ = small_problem()
     numbers = vectors(net, batch)
     expected = everything(net, batch, *numbers, checkpoint=None)
@@ -53,7 +47,7 @@ def test_results_do_not_depend_on_the_checkpoints(checkpoint: Any) -> None:
 
 
 @pytest.mark.parametrize("keep", list(Keep))
-def test_any_number_of_threads_gives_the_same_bits_in_float32(keep: Keep) -> None:
+def test_any_number_of_threads_gives_the_same_bits_in_float32(keep):
     net, batch, _ = small_problem("float32")
     numbers, plan = vectors(net, batch), Plan((0, 1, 2, 3, 4), 4, keep)
     one, two, five = (everything(net, batch, *numbers, plan=plan, threads=threads) for threads in (1, 2, 5))
@@ -62,7 +56,7 @@ def test_any_number_of_threads_gives_the_same_bits_in_float32(keep: Keep) -> Non
 
 
 @pytest.mark.parametrize("case", each_once(), ids=label)
-def test_the_network_alone_gives_the_same_as_its_objective(case: Case) -> None:
+def test_the_network_alone_gives_the_same_as_its_objective(case):
     net, batch = case.net(), case.data()
     theta, v, u = vectors(net, batch)
     f = hfrnn.Objective(net, batch, plan=Plan((0, batch.B), None, Keep.ALL))
@@ -81,7 +75,7 @@ def test_the_network_alone_gives_the_same_as_its_objective(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", each_once(), ids=label)
-def test_the_loss_with_logits_has_the_bits_of_the_loss_and_the_logits_of_a_run(case: Case) -> None:
+def test_the_loss_with_logits_has_the_bits_of_the_loss_and_the_logits_of_a_run(case):
     net, batch = case.net(l2=0.3), case.data()
     theta = vectors(net, batch)[0]
     expected = net.run(theta, batch)[0]
@@ -93,7 +87,7 @@ def test_the_loss_with_logits_has_the_bits_of_the_loss_and_the_logits_of_a_run(c
 
 
 @pytest.mark.parametrize("case", tried(), ids=label)
-def test_float32_agrees_with_float64(case: Case) -> None:
+def test_float32_agrees_with_float64(case):
     batch = case.data()
     theta, v, u = (x.astype("float32") for x in vectors(case.net(), batch))
     expected = everything(case.net(), batch, theta, v, u)
@@ -104,11 +98,8 @@ def test_float32_agrees_with_float64(case: Case) -> None:
         assert expected[name].dtype == actual["H"].dtype == np.float64
 
 
-# ---------------------------------------------------------------------- fresh results, untouched inputs
-
-
 @pytest.mark.parametrize(("case", "plan"), each_once(["all-3", "states-2", "nothing-3"]), ids=label)
-def test_operators_stay_right_whatever_is_computed_next(case: Case, plan: str) -> None:
+def test_operators_stay_right_whatever_is_computed_next(case, plan):
     net, batch = case.net(), case.data()
     theta, v, u = vectors(net, batch)
     other = vectors(net, batch, seed=9)[0]
@@ -124,7 +115,7 @@ def test_operators_stay_right_whatever_is_computed_next(case: Case, plan: str) -
         np.testing.assert_array_equal(actual, wanted)
 
 
-def test_results_are_fresh_arrays() -> None:
+def test_results_are_fresh_arrays():
     net, batch, theta = small_problem()
     f = hfrnn.Objective(net, batch)
     G = f.gauss_newton(theta)
@@ -138,7 +129,7 @@ def test_results_are_fresh_arrays() -> None:
 
 
 @pytest.mark.parametrize("case", each_once(), ids=label)
-def test_inputs_are_never_written(case: Case) -> None:
+def test_inputs_are_never_written(case):
     net, batch = case.net(), case.data()
     arrays = [*vectors(net, batch), batch.inputs, batch.targets, batch.weights, batch.lengths]
     arrays += [value for layer in batch.initial_state or [] for value in layer.values() if not isinstance(value, int)]
@@ -155,7 +146,7 @@ KEPT = [(Keep.ALL, "softmax"), (Keep.ALL, "squared"), (Keep.ALL, "logistic"), (K
 @pytest.mark.parametrize(
     ("arch", "keep", "loss"), [(arch, *KEPT[n % len(KEPT)]) for n, arch in enumerate(hfrnn.architectures())]
 )
-def test_a_second_apply_allocates_neither_a_vector_nor_states(arch: str, keep: Keep, loss: str) -> None:
+def test_a_second_apply_allocates_neither_a_vector_nor_states(arch, keep, loss):
     """What remains is NumPy's own (at most 114 kB measured here) beside sums over outputs."""
     rng = np.random.default_rng(0)
     T, B, H, V = 24, 16, 128, 200
@@ -178,10 +169,7 @@ def test_a_second_apply_allocates_neither_a_vector_nor_states(arch: str, keep: K
     assert peak < 0.7 * 4 * T * B * H
 
 
-# ---------------------------------------------------------------------- the operators in solvers
-
-
-def test_scipys_solvers_take_the_operator() -> None:
+def test_scipys_solvers_take_the_operator():
     net, batch, theta = small_problem(arch="mrnn")
     f = hfrnn.Objective(net, batch)
     G, gradient = f.gauss_newton(theta, structural=0.1, tikhonov=0.5), f.loss_and_gradient(theta)[1]
@@ -193,7 +181,7 @@ def test_scipys_solvers_take_the_operator() -> None:
     assert value[0] == pytest.approx(np.linalg.eigvalsh(G @ np.eye(G.shape[0])).max(), rel=1e-9)
 
 
-def test_operators_are_scipys_with_shape_and_type() -> None:
+def test_operators_are_scipys_with_shape_and_type():
     net, batch, theta = small_problem("float32")
     n = net.n_parameters
     operators = [(net.gauss_newton(theta, batch), (n, n), "float32"), (net.hessian(theta, batch), (n, n), "float64")]
@@ -206,13 +194,11 @@ def test_operators_are_scipys_with_shape_and_type() -> None:
     assert (operators[0][0] @ np.ones((n, 2), "float32")).shape == (n, 2)
 
 
-# ---------------------------------------------------------------------- waiting for a device
-
 fake = FakeBackend()
 
 
 @pytest.mark.parametrize(("case", "plan"), tried(["all", "all-3", "states-2", "nothing-3"]), ids=label)
-def test_neither_a_product_nor_a_gradient_of_a_batch_from_the_host_waits(case: Case, plan: str) -> None:
+def test_neither_a_product_nor_a_gradient_of_a_batch_from_the_host_waits(case, plan):
     batch = case.data()
     theta, chosen = fake.asarray(vectors(case.net(), batch)[0]), plans(batch.T, batch.B)[plan]
     before = hfrnn.Objective(case.net(backend=fake), batch, plan=chosen)
@@ -231,21 +217,7 @@ def test_neither_a_product_nor_a_gradient_of_a_batch_from_the_host_waits(case: C
     np.testing.assert_allclose(fake.to_host(gradient), right, rtol=0, atol=1e-13 * np.abs(right).max())
 
 
-@pytest.mark.parametrize("l2", [0.0, 0.1])
-def test_a_loss_waits_twice(l2: float) -> None:
-    """For the check of theta, and for the loss with its penalty."""
-    net, batch, theta = small_problem(backend=fake, l2=l2)
-    objective = hfrnn.Objective(net, batch)
-    transfers.clear()
-    objective.loss(theta)
-    assert len(transfers) == 2
-    objective.loss_and_gradient(theta)
-    assert len(transfers) == 4
-    assert fetch(objective.lazy_loss(theta)) == [objective.loss(theta)]
-    assert len(transfers) == 7
-
-
-def test_a_batch_on_the_device_is_checked_there() -> None:
+def test_a_batch_on_the_device_is_checked_there():
     net, batch, _ = small_problem(backend=fake)
     there = moved(batch, fake)
     there.inputs[0, 0] = 7
@@ -255,7 +227,7 @@ def test_a_batch_on_the_device_is_checked_there() -> None:
     assert transfers
 
 
-def test_theta_that_is_not_finite_gives_a_gradient_that_is_not() -> None:
+def test_theta_that_is_not_finite_gives_a_gradient_that_is_not():
     net, batch, theta = small_problem(backend=fake)
     theta[3] = math.nan
     loss, gradient = hfrnn.Objective(net, batch).data_loss_and_gradient(theta)

@@ -14,13 +14,11 @@ def network(**options):
 
 
 VARIANTS = {
-    "softmax": {},
-    "biases": {"bias": True, "output_bias": True},
-    "class-softmax": {"loss": "class-softmax", "classes": 2},
-    "squared": {"loss": "squared", "n_out": 2},
+    "softmax": {}, "biases": {"bias": True, "output_bias": True},
+    "class-softmax": {"loss": "class-softmax", "classes": 2}, "squared": {"loss": "squared", "n_out": 2},
     "logistic": {"loss": "logistic", "n_out": 2, "bias": True},
     "real inputs": {"loss": "squared", "n_out": 2, "n_in": 2, "real": True},
-}
+}  # fmt: skip
 
 
 @pytest.fixture(params=VARIANTS)
@@ -29,7 +27,6 @@ def problem(request):
 
 
 def make_problem(variant, T=6, B=2):
-    """Network, parameters, inputs and targets."""
     options = dict(VARIANTS[variant])
     real = options.pop("real", False)
     net, rng = network(**options), np.random.default_rng(5)
@@ -52,7 +49,6 @@ class ByTheDefinition:
         self.dc_dw = {}  # by block, (rows, gates, cells)
 
     def gradient(self, theta, x, target):
-        """Loss and online gradient of this step, as blocks."""
         net, w = self.net, self.net.views(theta)
         x = np.eye(net.n_in)[x] if np.ndim(x) == 0 else x
         sources = {"layer0.W_x": x, "layer0.W_h": self.h.copy()}
@@ -73,7 +69,6 @@ class ByTheDefinition:
         return loss, gradient
 
     def output(self, w, target):
-        """Loss of the step, dh and the gradients of the output map."""
         z = self.h @ w["output.W_y0"] + w.get("output.b_y", 0)
         if self.net.loss_name == "squared":
             loss, dz = ((z - target) ** 2).sum() / 2, z - target
@@ -85,7 +80,6 @@ class ByTheDefinition:
 
 
 def by_the_definition(net, theta, inputs, targets, lr, momentum, decay):
-    """Losses and parameters after the steps, from one `ByTheDefinition` a stream."""
     theta, velocity, losses = theta.copy(), np.zeros_like(theta), []
     streams = [ByTheDefinition(net) for _ in range(inputs.shape[1])]
     for x, y in zip(inputs, targets, strict=True):
@@ -150,10 +144,6 @@ def test_a_run_is_its_steps():
     assert loss == pytest.approx(np.mean(losses), rel=1e-15)
 
 
-def test_there_is_no_momentum_or_decay_by_default():
-    assert OnlineLSTM(network(), 2).optimizer.options == SGDOptions(momentum=0.0, decay=0.0)
-
-
 def test_a_gradient_is_the_callers_own():
     net, theta, inputs, targets = make_problem("softmax")
     rule = OnlineLSTM(net, 2)
@@ -188,16 +178,10 @@ def test_reset_forgets_states_and_traces_but_not_the_momentum():
     assert all(np.array_equal(state[name], fresh[name]) for name in fresh if not name.startswith("optimizer."))
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"arch": "lstm"}, "lstm with 1 layer"),
-        ({"hidden": (3, 3)}, "with 2 layers"),
-        ({"embedding": 2}, "embedding"),
-        ({"l2": 0.1}, "l2"),
-        ({"learn_initial_state": True}, "no traces for a learned initial state"),
-    ],
-)
+@pytest.mark.parametrize(("options", "words"), [
+    ({"arch": "lstm"}, "lstm with 1 layer"), ({"hidden": (3, 3)}, "with 2 layers"), ({"embedding": 2}, "embedding"),
+    ({"l2": 0.1}, "l2"), ({"learn_initial_state": True}, "no traces for a learned initial state"),
+])  # fmt: skip
 def test_a_network_that_the_rule_is_not_defined_for_is_refused(options, words):
     with pytest.raises(InputError, match=words):
         OnlineLSTM(network(**options), 2)
@@ -208,12 +192,10 @@ def test_bad_arguments_change_nothing():
     rule = OnlineLSTM(net, 2)
     before, state = theta.copy(), rule.state_dict()
     bad = {
-        "streams": (theta, inputs[:, :1], targets[:, :1], 0.1),
-        "lr": (theta, inputs, targets, 0.0),
-        "float64": (theta.astype("float32"), inputs, targets, 0.1),
-        "shape": (theta[1:], inputs, targets, 0.1),
+        "streams": (theta, inputs[:, :1], targets[:, :1], 0.1), "lr": (theta, inputs, targets, 0.0),
+        "float64": (theta.astype("float32"), inputs, targets, 0.1), "shape": (theta[1:], inputs, targets, 0.1),
         "symbols": (theta, inputs + 4, targets, 0.1),
-    }
+    }  # fmt: skip
     for words, arguments in bad.items():
         with pytest.raises(InputError, match=words):
             rule.run(*arguments)

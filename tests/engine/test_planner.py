@@ -1,11 +1,7 @@
 """The plan: what it expects is what is taken, and what fits is chosen from the fastest down."""
 
-from __future__ import annotations
-
-import gc
 import math
 import tracemalloc
-import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -31,16 +27,13 @@ def _batch(net: hfrnn.Network, T: int, B: int) -> hfrnn.Batch:
 
 
 def _values(net: hfrnn.Network, T: int, B: int, real: bool, weights: str) -> hfrnn.Batch:
-    """A batch with real targets, in the network's type."""
     rng = np.random.default_rng(0)
     shape = {"none": None, "steps": (T, B), "outputs": (T, B, net.n_out)}[weights]
     inputs = rng.random((T, B, net.n_in), net.dtype) if real else rng.integers(net.n_in, size=(T, B), dtype=np.int32)
     return hfrnn.Batch(inputs, rng.random((T, B, net.n_out), net.dtype), shape and rng.random(shape, net.dtype))
 
 
-def _measured_peak(
-    net: hfrnn.Network, batch: Any, plan: Plan, threads: int, use: Use = Use.BOTH, clip_error: float | None = None
-) -> int:
+def _measured_peak(net, batch, plan, threads, use=Use.BOTH, clip_error=None):
     """The most that an objective, and what is asked of it (a loss, a gradient, products), hold at a time.
 
     `batch` is a batch, or a function that makes one; the memory of the batch counts then.
@@ -64,23 +57,13 @@ def _measured_peak(
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(
-    ("arch", "hidden", "options", "checkpoint", "use"),
-    [
-        ("lstm", 64, {}, None, Use.BOTH),
-        ("lstm", 64, {}, None, Use.OPERATOR),
-        ("lstm", 64, {}, "sqrt", Use.GRADIENT),
-        ("lstm", 32, {"symbols": 600}, "sqrt", Use.BOTH),
-        ("mlstm", 48, {}, 7, Use.BOTH),
-        ("mrnn", (48, 32), {}, None, Use.BOTH),
-        ("rnn", 64, {"embedding": 16}, "sqrt", Use.BOTH),
-        ("clockwork", (60, 32), {}, "sqrt", Use.BOTH),
-        ("lstm", 64, {"learn_initial_state": True}, "sqrt", Use.BOTH),
-    ],
-)
-def test_what_a_plan_expects_is_within_15_percent_of_what_is_taken(
-    arch: str, hidden: Any, options: dict[str, Any], checkpoint: int | str | None, use: Use
-) -> None:
+@pytest.mark.parametrize(("arch", "hidden", "options", "checkpoint", "use"), [
+    ("lstm", 64, {}, None, Use.BOTH), ("lstm", 64, {}, None, Use.OPERATOR), ("lstm", 64, {}, "sqrt", Use.GRADIENT),
+    ("lstm", 32, {"symbols": 600}, "sqrt", Use.BOTH), ("mlstm", 48, {}, 7, Use.BOTH),
+    ("mrnn", (48, 32), {}, None, Use.BOTH), ("rnn", 64, {"embedding": 16}, "sqrt", Use.BOTH),
+    ("clockwork", (64, 64), {}, "sqrt", Use.BOTH), ("lstm", 64, {"learn_initial_state": True}, "sqrt", Use.BOTH),
+])  # fmt: skip
+def test_what_a_plan_expects_is_within_15_percent_of_what_is_taken(arch, hidden, options, checkpoint, use):
     net, T, B = _network(arch, hidden, **{"symbols": 40, **options}), 60, 160
     plan = replace(make_plan(net, T, B, checkpoint), workers=2)
     expected = Footprint(net).bytes(plan, T, B, use)
@@ -90,7 +73,7 @@ def test_what_a_plan_expects_is_within_15_percent_of_what_is_taken(
 
 @pytest.mark.parametrize("arch", ["lstm", "hornn"])
 @pytest.mark.parametrize("checkpoint", [None, 7])
-def test_gradients_with_limited_errors_take_what_is_expected_of_them(arch: str, checkpoint: int | None) -> None:
+def test_gradients_with_limited_errors_take_what_is_expected_of_them(arch, checkpoint):
     net, T, B = _network(arch, 64, 40), 60, 200
     plan = replace(make_plan(net, T, B, checkpoint, use=Use.GRADIENT, clips=True), workers=2)
     expected = Footprint(net, clips=True).bytes(plan, T, B, Use.GRADIENT)
@@ -102,7 +85,7 @@ def test_gradients_with_limited_errors_take_what_is_expected_of_them(arch: str, 
 
 @pytest.mark.parametrize("most", [1, 2, 16])
 @pytest.mark.parametrize("keep", list(Keep))
-def test_what_is_expected_is_the_sum_of_the_buffers_of_each_segment(keep: Keep, most: int) -> None:
+def test_what_is_expected_is_the_sum_of_the_buffers_of_each_segment(keep, most):
     net, T, B = _network("lstm", hidden=5, symbols=7), 6, 8  # two shards of two segments
     plan, footprint = Plan((0, 4, 8), 3, keep, most), Footprint(net)
     slots = min(most, 2)
@@ -125,9 +108,7 @@ def test_what_is_expected_is_the_sum_of_the_buffers_of_each_segment(keep: Keep, 
 @pytest.mark.parametrize("keep", list(Keep))
 @pytest.mark.parametrize("weighs", [False, True])
 @pytest.mark.parametrize(("loss", "temporary"), [("logistic", 5), ("squared", 1)])
-def test_real_values_add_their_arrays_to_those_of_symbols(
-    loss: str, temporary: int, weighs: bool, keep: Keep, use: Use
-) -> None:
+def test_real_values_add_their_arrays_to_those_of_symbols(loss, temporary, weighs, keep, use):
     n_in, n_out, T, B, item = 3, 50, 6, 8, 4
     net, plan = hfrnn.Network("rnn", n_in, 5, n_out, loss=loss), Plan((0, 4, 8), 3, keep, 1)
     one = hfrnn.engine.planner._tiny_sweep(net, 3, 4, False)  # what one segment takes
@@ -151,7 +132,7 @@ def test_real_values_add_their_arrays_to_those_of_symbols(
 
 
 @pytest.mark.parametrize("checkpoint", [None, "sqrt"])
-def test_losses_take_at_most_what_is_expected_of_them(checkpoint: str | None) -> None:
+def test_losses_take_at_most_what_is_expected_of_them(checkpoint):
     net, T, B = _network("lstm", 64, 40), 60, 200
     plan, footprint = replace(make_plan(net, T, B, checkpoint), workers=2), Footprint(net)
     measured = _measured_peak(net, _batch(net, T, B), plan, 2, Use.LOSS)
@@ -160,21 +141,16 @@ def test_losses_take_at_most_what_is_expected_of_them(checkpoint: str | None) ->
     assert footprint.bytes(whole, T, B, Use.LOSS) == footprint.bytes(whole, T, B, Use.GRADIENT)
 
 
-@pytest.mark.parametrize(
-    ("loss", "n_in", "n_out", "real", "weights", "checkpoint", "use", "most"),
-    [
-        ("squared", 64, 64, True, "none", "sqrt", Use.BOTH, 1.15),
-        ("squared", 3, 64, False, "steps", "sqrt", Use.GRADIENT, 1.15),
-        ("squared", 20, 40, True, "outputs", "sqrt", Use.OPERATOR, 1.25),
-        ("squared", 20, 3, True, "steps", None, Use.OPERATOR, 1.15),
-        ("squared", 20, 64, True, "outputs", None, Use.BOTH, 1.25),
-        ("logistic", 3, 64, False, "outputs", "sqrt", Use.GRADIENT, 1.25),
-        ("logistic", 64, 20, True, "none", None, Use.BOTH, 1.25),
-    ],
-)
-def test_real_values_take_what_is_expected_of_them(
-    loss: str, n_in: int, n_out: int, real: bool, weights: str, checkpoint: str | None, use: Use, most: float
-) -> None:
+@pytest.mark.parametrize(("loss", "n_in", "n_out", "real", "weights", "checkpoint", "use", "most"), [
+    ("squared", 64, 64, True, "none", "sqrt", Use.BOTH, 1.15),
+    ("squared", 3, 64, False, "steps", "sqrt", Use.GRADIENT, 1.15),
+    ("squared", 20, 40, True, "outputs", "sqrt", Use.OPERATOR, 1.25),
+    ("squared", 20, 3, True, "steps", None, Use.OPERATOR, 1.15),
+    ("squared", 20, 64, True, "outputs", None, Use.BOTH, 1.25),
+    ("logistic", 3, 64, False, "outputs", "sqrt", Use.GRADIENT, 1.25),
+    ("logistic", 64, 20, True, "none", None, Use.BOTH, 1.25),
+])  # fmt: skip
+def test_real_values_take_what_is_expected_of_them(loss, n_in, n_out, real, weights, checkpoint, use, most):
     net, T, B = hfrnn.Network("rnn", n_in, 32, n_out, loss=loss), 90, 160
     plan = replace(make_plan(net, T, B, checkpoint, symbols=not real), workers=1)
     expected = Footprint(net, not real).bytes(plan, T, B, use, weights == "outputs")
@@ -183,7 +159,7 @@ def test_real_values_take_what_is_expected_of_them(
 
 
 @pytest.mark.parametrize("use", [Use.LOSS, Use.BOTH])
-def test_weights_of_outputs_take_what_is_expected_of_them(use: Use) -> None:
+def test_weights_of_outputs_take_what_is_expected_of_them(use):
     net, T, B = _network("rnn", 16, 64, loss="squared"), 80, 256
     plan = replace(make_plan(net, T, B, None), workers=2)
     make = [lambda of=of: _values(net, T, B, False, of) for of in ("steps", "outputs")]
@@ -197,27 +173,23 @@ def test_weights_of_outputs_take_what_is_expected_of_them(use: Use) -> None:
         assert found == [True, False]
 
 
-@pytest.mark.parametrize(
-    ("options", "T", "B", "expected"),
-    [
-        ({"hidden": 32}, 100, 300, (100, 34)),
-        ({"hidden": 512, "symbols": 2000}, 100, 200, (100, 20)),  # large weights: segments of 16 MiB
-        ({"arch": "rnn", "hidden": 512, "symbols": 1024}, 100, 200, (100, 5)),  # weights of 2 MiB are not large yet
-        ({"hidden": (300, 200), "symbols": 1000}, 64, 64, (32, 13)),  # both layers feed the output
-        ({"hidden": 8, "symbols": 20_000}, 50, 30, (15, 6)),  # 80 rows at least
-        ({"hidden": 8, "symbols": 5}, 3, 200, (100, 3)),
-        ({"hidden": 100, "symbols": 10_000, "loss": "class-softmax", "classes": 100}, 35, 20, (10, 35)),
-        ({"hidden": 100, "symbols": 10_000, "loss": "class-softmax", "classes": 100}, 35, 256, (128, 12)),
-    ],
-)
-def test_where_all_is_kept_segments_fit_the_cache(
-    options: dict[str, Any], T: int, B: int, expected: tuple[int, int]
-) -> None:
+BY_CLASSES = {"hidden": 100, "symbols": 10_000, "loss": "class-softmax", "classes": 100}
+
+
+@pytest.mark.parametrize(("options", "T", "B", "expected"), [
+    ({"hidden": 32}, 100, 300, (100, 34)), ({"hidden": 8, "symbols": 5}, 3, 200, (100, 3)),
+    ({"hidden": 512, "symbols": 2000}, 100, 200, (100, 20)),  # large weights: segments of 16 MiB
+    ({"arch": "rnn", "hidden": 512, "symbols": 1024}, 100, 200, (100, 5)),  # weights of 2 MiB are not large yet
+    ({"hidden": (300, 200), "symbols": 1000}, 64, 64, (32, 13)),  # both layers feed the output
+    ({"hidden": 8, "symbols": 20_000}, 50, 30, (15, 6)),  # 80 rows at least
+    (BY_CLASSES, 35, 20, (10, 35)), (BY_CLASSES, 35, 256, (128, 12)),
+])  # fmt: skip
+def test_where_all_is_kept_segments_fit_the_cache(options, T, B, expected):
     plan = make_plan(_network(**options), T, B, None)
     assert (plan.shards[1], plan.segment) == expected
 
 
-def test_a_budget_is_met_by_fewer_shards_at_a_time_then_by_recomputation_then_by_smaller_shards() -> None:
+def test_a_budget_is_met_by_fewer_shards_at_a_time_then_by_recomputation_then_by_smaller_shards():
     net, T, B = _network(hidden=64), 100, 1500
     footprint, found = Footprint(net), []
     for size, keep, segment, slots in (
@@ -232,24 +204,19 @@ def test_a_budget_is_met_by_fewer_shards_at_a_time_then_by_recomputation_then_by
     assert all(found)
 
 
-def test_the_size_of_a_buffer_is_known_from_four_corners() -> None:
-    corners = {(K, B): 3 + 5 * K + 7 * B + 11 * K * B for K in (1, 2) for B in (1, 2)}
-    assert hfrnn.engine.planner._bilinear(corners) == (3, 5, 7, 11)
-
-
-def test_a_budget_that_no_plan_fits_is_refused_with_the_least() -> None:
+def test_a_budget_that_no_plan_fits_is_refused_with_the_least():
     with pytest.raises(hfrnn.InputError, match=r"need at least .* MiB, and the budget is 1\.0 MiB"):
         make_plan(_network(hidden=64), 100, 256, "auto", 2**20)
 
 
-def test_auto_keeps_states_without_predictions_where_only_these_are_too_many() -> None:
+def test_auto_keeps_states_without_predictions_where_only_these_are_too_many():
     net, T, B = _network(hidden=8, symbols=400), 100, 128
     states = replace(make_plan(net, T, B, None), keep=Keep.STATES, workers=2)
     assert make_plan(net, T, B, "auto", Footprint(net).bytes(states, T, B) + 1).keep is Keep.STATES
 
 
 @pytest.mark.parametrize("B", [1, 2, 15, 16, 17, 128, 129, 300, 1000])
-def test_shards_cover_the_batch_and_the_larger_come_first(B: int) -> None:
+def test_shards_cover_the_batch_and_the_larger_come_first(B):
     edges = shard_boundaries(B)
     sizes = np.diff(edges)
     assert (edges[0], edges[-1]) == (0, B)
@@ -259,31 +226,11 @@ def test_shards_cover_the_batch_and_the_larger_come_first(B: int) -> None:
     assert (len(sizes) >= 2) == (B >= 16)
 
 
-def test_a_plan_does_not_depend_on_the_number_of_threads() -> None:
+def test_a_plan_does_not_depend_on_the_number_of_threads():
     net = _network()
     batch = _batch(net, 20, 200)
     assert hfrnn.Objective(net, batch, threads=1).plan == hfrnn.Objective(net, batch, threads=5).plan
 
-
-def test_a_network_is_measured_once_for_all_its_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, measured = _network(), []
-    real = hfrnn.engine.planner._tiny_sweep
-    monkeypatch.setattr(hfrnn.engine.planner, "_tiny_sweep", lambda *arguments: measured.append(1) or real(*arguments))
-    for T in (10, 20, 30):
-        make_plan(net, T, 40)
-    assert len(measured) == 4
-
-
-def test_a_measured_network_can_be_forgotten() -> None:
-    net = _network()
-    make_plan(net, 10, 40)
-    forgotten = weakref.ref(net)
-    del net
-    gc.collect()
-    assert forgotten() is None
-
-
-# ---------------------------------------------------------------------- on a device: one shard, long segments
 
 fake = FakeBackend()
 T, B = 100, 300
@@ -294,13 +241,13 @@ def budget_of(plan: Plan, net: hfrnn.Network = NET) -> int:
     return footprint_of(net).bytes(plan, T, B)
 
 
-def test_a_device_takes_one_shard_and_segments_as_long_as_they_fit() -> None:
+def test_a_device_takes_one_shard_and_segments_as_long_as_they_fit():
     for K in (T, 50, 25, 10):
         plan = Plan((0, B), K, Keep.ALL, workers=1)
         assert make_plan(NET, T, B, "auto", budget_of(plan)) == plan
 
 
-def test_a_budget_is_met_by_what_is_kept_and_only_then_by_smaller_shards() -> None:
+def test_a_budget_is_met_by_what_is_kept_and_only_then_by_smaller_shards():
     net, kept = hfrnn.Network("rnn", 8, 8, 400, backend=fake), []
     for budget in np.geomspace(budget_of(Plan((0, B), T, Keep.ALL, 1), net), 2e6, 40):
         plan = make_plan(net, T, B, "auto", int(budget))
@@ -312,7 +259,7 @@ def test_a_budget_is_met_by_what_is_kept_and_only_then_by_smaller_shards() -> No
     assert kept[-1][1] > 1
 
 
-def test_sqrt_takes_one_shard_where_it_fits() -> None:
+def test_sqrt_takes_one_shard_where_it_fits():
     least = Plan((0, B), 10, Keep.NOTHING, 1)
     assert make_plan(NET, T, B, "auto", budget_of(least)) == least
     halves = Plan(shard_boundaries(B, B // 2), 10, Keep.NOTHING, 1)
@@ -322,11 +269,11 @@ def test_sqrt_takes_one_shard_where_it_fits() -> None:
 @pytest.mark.parametrize(
     ("checkpoint", "expected"), [(None, (T, Keep.ALL)), ("sqrt", (10, Keep.NOTHING)), (7, (7, Keep.NOTHING))]
 )
-def test_a_chosen_checkpoint_runs_on_one_shard(checkpoint: Any, expected: tuple[int, Keep]) -> None:
+def test_a_chosen_checkpoint_runs_on_one_shard(checkpoint, expected):
     assert make_plan(NET, T, B, checkpoint, 1) == Plan((0, B), *expected, workers=1)
 
 
-def test_the_default_budget_is_a_share_of_the_free_memory_of_the_device() -> None:
+def test_the_default_budget_is_a_share_of_the_free_memory_of_the_device():
     free = 6 * 2**30  # 5 GiB of the device and 1 GiB of CuPy's pool
     assert fake.free_memory() == free
     assert DEVICE_SHARE * free - 2**20 < fake.default_memory() <= DEVICE_SHARE * free
@@ -334,14 +281,14 @@ def test_the_default_budget_is_a_share_of_the_free_memory_of_the_device() -> Non
     assert hfrnn.Network("rnn", 3, 4, 3).backend.default_memory() == HOST_MEMORY == 4 * 2**30
 
 
-def test_a_plan_without_a_budget_asks_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_without_a_budget_asks_the_device(monkeypatch):
     half = Plan((0, B), 50, Keep.ALL, 1)
     monkeypatch.setattr(FakeBackend, "default_memory", lambda self: budget_of(half))
     assert make_plan(NET, T, B) == half
 
 
 @pytest.mark.parametrize("use", list(Use))
-def test_a_device_expects_room_for_the_copies_of_cupy(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_expects_room_for_the_copies_of_cupy(use, monkeypatch):
     plan, found = Plan((0, B), 25, Keep.ALL, 1), []
     for copies in (0, 2):
         monkeypatch.setattr(planner, "COPIES", copies)

@@ -1,14 +1,10 @@
 """Drawing: exact probabilities with the state carried, restricted as asked, the same for the same seed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
-from hfrnn.arrays.threads import blas_pools
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
@@ -20,7 +16,7 @@ PRIME = np.array([3, 1, 4, 1, 5], np.int32)
 
 
 @pytest.fixture(scope="module", params=["mlstm", "clockwork"])
-def trained(request: pytest.FixtureRequest) -> tuple[Network, Any]:
+def trained(request):
     net = Network(request.param, V, (5, 4), V, dtype="float64")
     return net, net.init(2, scale=1.0)
 
@@ -42,62 +38,39 @@ def probabilities(trained: tuple[Network, Any], text: list[int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.3}, {"top_k": 2}, {"allowed": [0, 6]}, {"temperature": 0}])
-def test_the_probabilities_are_the_network_s_own(trained: tuple[Network, Any], options: dict[str, Any]) -> None:
+def test_the_probabilities_are_the_network_s_own(trained, options):
     drawn = draw(trained, **options)
     whole = probabilities(trained, [*PRIME, *symbols(drawn)])
     given = np.array([step.probabilities for step in drawn])
     np.testing.assert_allclose(given, whole[len(PRIME) - 1 : -1], rtol=1e-12)
 
 
-def test_the_same_seed_draws_the_same_symbols(trained: tuple[Network, Any]) -> None:
+def test_the_same_seed_draws_the_same_symbols(trained):
     assert symbols(draw(trained, seed=5)) == symbols(draw(trained, seed=5))
     assert symbols(draw(trained, seed=5)) != symbols(draw(trained, seed=6))
 
 
-def test_blas_has_one_thread_while_a_symbol_is_drawn_and_its_own_between(
-    trained: tuple[Network, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found: list[set[int]] = []
-    run = Network.continued
-
-    def watch(net: Network, *arguments: Any) -> Any:
-        found.append(blas_threads())
-        return run(net, *arguments)
-
-    monkeypatch.setattr(Network, "continued", watch)
-    with threadpool_limits(2, user_api="blas"):
-        for _ in sample(*trained, PRIME, 3):
-            assert blas_threads() == {2}
-    assert found == [{1}] * 3
-
-
-def blas_threads() -> set[int]:
-    return {pool["num_threads"] for pool in blas_pools()}
-
-
-def test_temperature_zero_takes_the_likeliest(trained: tuple[Network, Any]) -> None:
+def test_temperature_zero_takes_the_likeliest(trained):
     drawn = draw(trained, temperature=0.0)
     assert symbols(drawn) == [int(np.argmax(step.probabilities)) for step in drawn]
     assert symbols(drawn) == symbols(draw(trained, temperature=1e-300)) == symbols(draw(trained, top_k=1))
 
 
-def test_only_the_likeliest_k_are_drawn(trained: tuple[Network, Any]) -> None:
+def test_only_the_likeliest_k_are_drawn(trained):
     ranks = [int((step.probabilities > step.probabilities[step.symbol]).sum()) for step in draw(trained, 200, top_k=3)]
     assert set(ranks) == {0, 1, 2}
 
 
-def test_only_allowed_symbols_are_drawn_and_top_k_is_among_them(trained: tuple[Network, Any]) -> None:
+def test_only_allowed_symbols_are_drawn_and_top_k_is_among_them(trained):
     assert set(symbols(draw(trained, 100, allowed=[2, 5]))) == {2, 5}
     for step in draw(trained, allowed=[6, 0, 2], top_k=1):
         assert step.symbol == max((6, 0, 2), key=lambda i: step.probabilities[i])
 
 
-@pytest.mark.parametrize(
-    ("options", "exponent", "kept"),
-    [({}, 1.0, range(V)), ({"temperature": 2.0}, 0.5, range(V)), ({"allowed": [1, 4]}, 1.0, [1, 4])],
-    ids=["plain", "temperature", "allowed"],
-)
-def test_frequencies_follow_the_probabilities(options: dict[str, Any], exponent: float, kept: Any) -> None:
+@pytest.mark.parametrize(("options", "exponent", "kept"), [
+    ({}, 1.0, range(V)), ({"temperature": 2.0}, 0.5, range(V)), ({"allowed": [1, 4]}, 1.0, [1, 4]),
+], ids=["plain", "temperature", "allowed"])  # fmt: skip
+def test_frequencies_follow_the_probabilities(options, exponent, kept):
     net = Network("rnn", V, 3, V, dtype="float64", output_bias=True)
     theta = net.init(0, scale=1e-9)
     net.views(theta)["output.b_y"][:] = np.linspace(-1.5, 1.5, V)  # the same distribution at every step
@@ -115,7 +88,7 @@ def test_frequencies_follow_the_probabilities(options: dict[str, Any], exponent:
         ({"prime": np.array([V])}, f"{V}"),
     ],
 )  # fmt: skip
-def test_symbols_that_cannot_be_are_refused(options: dict[str, Any], word: str) -> None:
+def test_symbols_that_cannot_be_are_refused(options, word):
     net = Network("rnn", V, 3, V)
     assert not list(sample(net, net.init(0), PRIME, 0))
     with pytest.raises(InputError, match=word):
@@ -123,7 +96,7 @@ def test_symbols_that_cannot_be_are_refused(options: dict[str, Any], word: str) 
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_allowed_symbols_without_probability_are_refused(temperature: float) -> None:
+def test_allowed_symbols_without_probability_are_refused(temperature):
     """The class softmax gives symbol 1 the log-probability minus infinity, and the others finite ones."""
     net = Network("rnn", 4, 3, 4, "class-softmax", classes=2)
     theta = np.zeros(net.n_parameters, net.dtype)
@@ -136,14 +109,14 @@ def test_allowed_symbols_without_probability_are_refused(temperature: float) -> 
         list(sample(net, theta, PRIME[1:2], 1, temperature, allowed=[1]))
 
 
-def test_a_sample_begins_after_a_newline_where_there_is_one() -> None:
+def test_a_sample_begins_after_a_newline_where_there_is_one():
     assert beginning(Vocabulary.build("a\nb\t", "char")).tolist() == [1]
     assert beginning(Vocabulary.build(b"a\nb\t", "byte")).tolist() == [1]
     assert beginning(Vocabulary.build("ba", "char")).tolist() == [0]
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
-def test_a_network_that_does_not_predict_its_input_symbols_has_nothing_to_sample(loss: str) -> None:
+def test_a_network_that_does_not_predict_its_input_symbols_has_nothing_to_sample(loss):
     net = Network("rnn", V, 3, V + 1 if loss == "softmax" else V, loss=loss)
     with pytest.raises(InputError, match=f"^net was not trained on a text: its n_in is 7, .* its loss '{loss}'"):
         sample(net, net.init(0), PRIME, 3)

@@ -1,12 +1,10 @@
 """Derivatives of each sequence or part of a batch, against objectives on it, and the matrix blocks of a network."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.engine_cases import VARIANTS, Case, cases, moved, vectors
+from support.engine_cases import VARIANTS, cases, moved, vectors
 from support.fake_device import FakeBackend
 from support.pairwise import each_once, label, tried
 
@@ -19,7 +17,7 @@ chosen = {"stack", "embedding", "learned-state", "many-symbols", "class-softmax"
 
 
 @pytest.mark.parametrize("case", tried(of=[case for case in cases() if case.situation in chosen]), ids=label)
-def test_rows_are_the_gradients_of_objectives_on_one_sequence(case: Case) -> None:
+def test_rows_are_the_gradients_of_objectives_on_one_sequence(case):
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
     objective = hfrnn.Objective(net, batch)
@@ -38,19 +36,17 @@ def test_rows_are_the_gradients_of_objectives_on_one_sequence(case: Case) -> Non
 @pytest.mark.parametrize(
     "case", tried(of=[case for case in cases() if case.situation in {"stack", *VARIANTS}]), ids=label
 )
-def test_compiled_kernels_give_the_rows_of_the_reference(case: Case) -> None:
+def test_compiled_kernels_give_the_rows_of_the_reference(case):
     pytest.importorskip("numba")
     batch = case.data()
     theta = vectors(case.net(), batch)[0]
-    found, expected = (
-        hfrnn.Objective(case.net(backend=backend), batch).per_sequence_gradients(theta)
-        for backend in ("numba", "numpy")
-    )
+    nets = (case.net(backend=backend) for backend in ("numba", "numpy"))
+    found, expected = (hfrnn.Objective(net, batch).per_sequence_gradients(theta) for net in nets)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)
 
 
 @pytest.mark.parametrize("case", cases("stack"), ids=label)
-def test_rows_on_a_device_are_those_of_the_host(case: Case) -> None:
+def test_rows_on_a_device_are_those_of_the_host(case):
     fake, batch = FakeBackend(), case.data()
     theta = vectors(case.net(), batch)[0]
     expected = hfrnn.Objective(case.net(), batch, threads=1).per_sequence_gradients(theta)
@@ -60,7 +56,7 @@ def test_rows_on_a_device_are_those_of_the_host(case: Case) -> None:
 
 
 @pytest.mark.parametrize("keep", Keep)
-def test_rows_do_not_depend_on_the_plan_or_the_threads(keep: Keep) -> None:
+def test_rows_do_not_depend_on_the_plan_or_the_threads(keep):
     case = cases("stack")[0]
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
@@ -72,7 +68,7 @@ def test_rows_do_not_depend_on_the_plan_or_the_threads(keep: Keep) -> None:
 
 
 @pytest.mark.parametrize(("case", "keep"), each_once(Keep, of=cases("stack", "carried", "class-softmax")), ids=label)
-def test_products_with_the_transposed_jacobian_of_sequences_add_up_to_the_whole(case: Case, keep: Keep) -> None:
+def test_products_with_the_transposed_jacobian_of_sequences_add_up_to_the_whole(case, keep):
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
     plan = Plan((0, 2, batch.B), 3, keep)
@@ -87,7 +83,7 @@ def test_products_with_the_transposed_jacobian_of_sequences_add_up_to_the_whole(
             np.testing.assert_allclose(rows[b], whole.rmatvec(alone.reshape(-1)), rtol=1e-10, atol=1e-13)
 
 
-def test_the_result_may_overwrite_the_arguments() -> None:
+def test_the_result_may_overwrite_the_arguments():
     net = hfrnn.Network("rnn", 3, 4, 2, loss="squared", dtype="float64")
     rng = np.random.default_rng(0)
     batch, theta = hfrnn.Batch(rng.standard_normal((5, 2, 3)), rng.standard_normal((5, 2, 2))), net.init(0)
@@ -105,11 +101,8 @@ def test_the_result_may_overwrite_the_arguments() -> None:
     np.testing.assert_array_equal(jacobian.transpose_products(u, out=memory.reshape(2, -1)), expected)
 
 
-# ---------------------------------------------------------------------- parts of a batch, and matrix blocks
-
-
 @pytest.mark.parametrize("case", each_once(of=cases("stack", "carried", "class-softmax", "squared")), ids=label)
-def test_gradients_of_parts_are_those_of_their_own_objectives(case: Case) -> None:
+def test_gradients_of_parts_are_those_of_their_own_objectives(case):
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
     objective = hfrnn.Objective(net, batch)
@@ -129,7 +122,7 @@ def test_gradients_of_parts_are_those_of_their_own_objectives(case: Case) -> Non
     np.testing.assert_allclose((single**2).sum(0), objective.squared_gradients(theta), rtol=1e-9, atol=1e-15)
 
 
-def test_gradients_of_parts_do_not_depend_on_the_threads() -> None:
+def test_gradients_of_parts_do_not_depend_on_the_threads():
     case = cases("stack")[0]
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
@@ -140,7 +133,7 @@ def test_gradients_of_parts_do_not_depend_on_the_threads() -> None:
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 70))
-def test_parts_that_run_together_are_alike_and_fit(B: int, parts: int, most: int) -> None:
+def test_parts_that_run_together_are_alike_and_fit(B, parts, most):
     parts = min(parts, B)
     edges = equal_boundaries(B, parts)
     sizes = np.diff(edges)
@@ -155,7 +148,7 @@ def test_parts_that_run_together_are_alike_and_fit(B: int, parts: int, most: int
 
 
 @pytest.mark.parametrize("case", tried(), ids=label)
-def test_the_blocks_of_a_network_cover_its_parameters(case: Case) -> None:
+def test_the_blocks_of_a_network_cover_its_parameters(case):
     net = case.net()
     entries = np.zeros(net.n_parameters)
     for block in net.matrix_blocks:
@@ -169,16 +162,11 @@ def test_the_blocks_of_a_network_cover_its_parameters(case: Case) -> None:
         np.testing.assert_array_equal(rows, expected, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    ("arch", "gates"),
-    [
-        ("rnn", {"W_x": 1, "W_h": 1, "b": 1}),
-        ("mlstm", {"W_x": 5, "W_hm": 1, "W_m": 4, "b": 4}),
-        ("gru", {"W_x": 3, "W_h": 2, "W_hg": 1, "b": 3}),
-        ("scrn", {"W_x": 1, "W_h": 1, "W_s": 1}),
-    ],
-)
-def test_gates_are_as_wide_as_the_layer(arch: str, gates: dict[str, int]) -> None:
+@pytest.mark.parametrize(("arch", "gates"), [
+    ("rnn", {"W_x": 1, "W_h": 1, "b": 1}), ("mlstm", {"W_x": 5, "W_hm": 1, "W_m": 4, "b": 4}),
+    ("gru", {"W_x": 3, "W_h": 2, "W_hg": 1, "b": 3}), ("scrn", {"W_x": 1, "W_h": 1, "W_s": 1}),
+])  # fmt: skip
+def test_gates_are_as_wide_as_the_layer(arch, gates):
     net = hfrnn.Network(arch, n_in=7, hidden=6, n_out=12)
     names = [block.name for block in net.parameters.blocks if block.size]
     found = {name: block.gates for name, block in zip(names, net.matrix_blocks, strict=True)}

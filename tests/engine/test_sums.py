@@ -1,7 +1,6 @@
 """Sums of the vectors of shards: their order, and how many vectors they need."""
 
 import random
-import threading
 import time
 
 import numpy as np
@@ -48,29 +47,3 @@ def test_the_sum_has_the_order_of_the_tree_and_takes_few_vectors_on_any_number_o
         found, expected, made = summed(count, threads, delays=delays)
         np.testing.assert_array_equal(found, expected)
         assert made <= min(threads, count) + max((count - 1).bit_length() - 1, 0)  # one a level, but for one
-
-
-def test_a_second_sum_takes_no_new_vectors():
-    sums = Counted(get_backend("numpy"), (9,), np.float32, Threads(2), ALONE)
-    out = np.empty(9, np.float32)
-    for _ in range(3):
-        sums.add(lambda k, vector: vector.fill(k), 16, out)
-        made = sums.made
-    sums.add(lambda k, vector: vector.fill(k), 16, out)
-    assert sums.made <= made + 1
-    np.testing.assert_array_equal(out, sum(range(16)))
-
-
-def test_all_threads_share_the_additions_if_every_shard_has_a_thread():
-    sums, seen = VectorSum(get_backend("numpy"), (64,), np.float32, Threads(4), ALONE), set()
-
-    class Noting(np.ndarray):
-        def __iadd__(self, other):
-            seen.add(threading.current_thread().name)
-            time.sleep(0.005)
-            return np.ndarray.__iadd__(self.view(np.ndarray), other)
-
-    out = np.zeros(64, np.float32).view(Noting)
-    sums.add(lambda k, vector: np.ndarray.fill(vector, 1), 4, out)
-    np.testing.assert_array_equal(np.asarray(out), 4)
-    assert len(seen) > 1

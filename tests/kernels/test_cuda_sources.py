@@ -1,7 +1,5 @@
 """The CUDA sources compile to machine code for the devices of four generations, without a GPU and without spills."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import re
@@ -18,7 +16,6 @@ EQUATION = re.compile(r"//.*\b[FRBL]\d")
 
 
 def compiler() -> Any:
-    """Return CuPy's interface of the compiler NVRTC, which needs no GPU; skip the test where it is missing."""
     pytest.importorskip("cupy", reason="needs CuPy: install the extra cuda12 or cuda13")
     package = pytest.importorskip("nvidia.cuda_nvrtc", reason="needs the package nvidia-cuda-nvrtc-cu12")
     for library in sorted(Path(package.__path__[0], "lib").glob("libnvrtc*")):
@@ -27,7 +24,6 @@ def compiler() -> Any:
 
 
 def variants() -> list[tuple[str, str, int]]:
-    """Return name, data type and number of sequences per block of every source that a run can ask for."""
     return [
         (name, dtype, sequences)
         for name in source_names()
@@ -38,7 +34,7 @@ def variants() -> list[tuple[str, str, int]]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("name", "dtype", "sequences"), variants())
-def test_every_source_compiles_for_every_generation_without_spills(name: str, dtype: str, sequences: int) -> None:
+def test_every_source_compiles_for_every_generation_without_spills(name, dtype, sequences):
     nvrtc, text = compiler(), source(name, dtype, sequences)
     for architecture in ARCHITECTURES:
         program = nvrtc.createProgram(text, f"{name}.cu", (), ())
@@ -54,12 +50,12 @@ def test_every_source_compiles_for_every_generation_without_spills(name: str, dt
 
 
 @pytest.mark.parametrize("name", source_names())
-def test_every_source_cites_the_equations_of_its_reference(name: str) -> None:
+def test_every_source_cites_the_equations_of_its_reference(name):
     text = (FOLDER / f"{name}.cu").read_text()
     for body in text.split('extern "C" __global__')[1:]:
         assert EQUATION.search(body) or "collect(" in body, body.partition("(")[0]
 
 
-def test_every_kernel_has_a_name_of_its_own() -> None:
+def test_every_kernel_has_a_name_of_its_own():
     names = [kernel for name in source_names() for kernel in kernels_in(source(name, "float32"))]
     assert len(names) == len(set(names)) > 30

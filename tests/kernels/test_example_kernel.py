@@ -1,14 +1,11 @@
 """examples/peephole_lstm.py: an architecture from outside, held to all that those of the package are held to."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from itertools import product
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -32,14 +29,12 @@ NAME = "lstm-peephole"
 
 
 @pytest.fixture
-def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is forgotten after it."""
+def fresh_registry(monkeypatch):
     monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
 
 
 @pytest.fixture
-def example(fresh_registry: None) -> ModuleType:
-    """The example, imported by its path."""
+def example(fresh_registry):
     return imported(EXAMPLE)
 
 
@@ -48,14 +43,11 @@ def case(situation: str, **changes: Any) -> Case:
     return Case(NAME, situation, {"n_in": 5, "hidden": 4, "n_out": 4, **network, **changes}, batch)
 
 
-# ---------------------------------------------------------------------- what it computes
-
-
 def sigma(x: float) -> float:
     return float(1 / (1 + np.exp(-x)))
 
 
-def test_a_run_is_that_of_the_definition_unit_by_unit(example: ModuleType) -> None:
+def test_a_run_is_that_of_the_definition_unit_by_unit(example):
     chosen = case("carried", bias=None)
     net, batch = chosen.net(), chosen.data()
     theta = vectors(net, batch)[0]
@@ -84,7 +76,7 @@ def test_a_run_is_that_of_the_definition_unit_by_unit(example: ModuleType) -> No
         np.testing.assert_allclose(end[0]["c"][b], c, rtol=1e-12)
 
 
-def test_without_peepholes_it_is_the_lstm(example: ModuleType) -> None:
+def test_without_peepholes_it_is_the_lstm(example):
     chosen = case("stack")
     net, batch = chosen.net(), chosen.data()
     plain = hfrnn.Network(**{**net.config, "arch": "lstm"})
@@ -102,11 +94,8 @@ def test_without_peepholes_it_is_the_lstm(example: ModuleType) -> None:
     assert all(np.linalg.norm(net.views(f[1])[f"layer{l}.p_{gate}"]) > 1e-6 for l in (0, 1) for gate in "ifo")
 
 
-# ---------------------------------------------------------------------- the whole engine
-
-
 @pytest.mark.parametrize("situation", ["class-softmax", "chain", "embedding", "real", "learned-state", "output-mask"])
-def test_the_engine_agrees_with_itself_in_every_situation(example: ModuleType, situation: str) -> None:
+def test_the_engine_agrees_with_itself_in_every_situation(example, situation):
     chosen = case(situation)
     net, batch = chosen.net(), chosen.data()
     theta, v, u = vectors(net, batch)
@@ -122,14 +111,14 @@ def test_the_engine_agrees_with_itself_in_every_situation(example: ModuleType, s
 
 
 @pytest.mark.slow
-def test_every_derivative_is_right(example: ModuleType) -> None:
+def test_every_derivative_is_right(example):
     outcomes = gradcheck([NAME], 0)
     assert {outcome.check for outcome in outcomes} == set(TOLERANCES) - {"matching", "preactivation"}
     for outcome in outcomes:
         assert outcome.passed, outcome
 
 
-def test_gradients_of_parts_are_right_though_the_kernel_sums_over_all_sequences(example: ModuleType) -> None:
+def test_gradients_of_parts_are_right_though_the_kernel_sums_over_all_sequences(example):
     net = hfrnn.Network(NAME, 4, 5, 4, dtype="float64")
     symbols = np.random.default_rng(0).integers(4, size=(7, 5))
     batch, theta = hfrnn.Batch(symbols[:-1], symbols[1:]), net.init(seed=0)
@@ -143,16 +132,13 @@ def test_gradients_of_parts_are_right_though_the_kernel_sums_over_all_sequences(
     np.testing.assert_allclose(parts, [rows[:3].sum(0), rows[3:].sum(0)], rtol=1e-10, atol=1e-13)
 
 
-def test_built_in_kernels_keep_parts_apart() -> None:
+def test_built_in_kernels_keep_parts_apart():
     for arch, backend in product(hfrnn.architectures(), ("numpy", "auto", FusedFakeBackend())):
         assert hfrnn.Network(arch, 4, 6, 4, backend=backend).separates_parts, arch
 
 
-def test_it_keeps_what_every_kernel_promises(example: ModuleType) -> None:
+def test_it_keeps_what_every_kernel_promises(example):
     promises.check_all(NAME)
-
-
-# ---------------------------------------------------------------------- broken on purpose
 
 
 LINEARISED = "gradient Jv Gv hidden"  # R-forward and backward agree with each other, and not with forward
@@ -180,7 +166,6 @@ BROKEN: dict[str, tuple[str, str, str]] = {
 
 
 def broken(folder: Path, old: str, new: str) -> None:
-    """Register the example with one piece of its source replaced."""
     source = EXAMPLE.read_text(encoding="utf-8")
     assert source.count(old) == 1
     (folder / "broken.py").write_text(source.replace(old, new), encoding="utf-8")
@@ -188,7 +173,7 @@ def broken(folder: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_missing_term_is_noticed(fresh_registry: None, tmp_path: Path, name: str) -> None:
+def test_a_missing_term_is_noticed(fresh_registry, tmp_path, name):
     old, new, expected = BROKEN[name]
     broken(tmp_path, old, new)
     sizes = {"n_in": 3, "hidden": 3, "n_out": 2, "output_bias": True, "l2": 0.01}
@@ -199,18 +184,15 @@ def test_a_missing_term_is_noticed(fresh_registry: None, tmp_path: Path, name: s
     assert failed == set(expected.split())
 
 
-# ---------------------------------------------------------------------- from the command line
-
-
 @pytest.mark.usefixtures("few_gradcheck_cases")
-def test_the_command_checks_a_kernel_of_a_file() -> None:
+def test_the_command_checks_a_kernel_of_a_file():
     lines = call("gradcheck", "--kernel", EXAMPLE, NAME).stdout.splitlines()
     assert lines[0].split() == ["allowed", NAME]
     assert lines[-1] == "9 of 9 checks passed"
     assert NAME in json.loads(call("info", "--kernel", EXAMPLE, "--json").stdout)["architectures"]
 
 
-def test_a_run_with_it_resumes_and_is_read_back_where_the_file_is_named(tmp_path: Path) -> None:
+def test_a_run_with_it_resumes_and_is_read_back_where_the_file_is_named(tmp_path):
     run = tmp_path / "run"
     flags = [*FLAGS, "--arch", NAME, "--peephole-scale", 0.5]
     call("train", "--kernel", EXAMPLE, text_file(tmp_path), *flags, "--out", run)
@@ -221,27 +203,21 @@ def test_a_run_with_it_resumes_and_is_read_back_where_the_file_is_named(tmp_path
         assert "name the file that registers it: --kernel FILE" in call(command, run, code=2).output
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "problem"),
-    [
-        ("notes.txt", "import hfrnn\n", "is not a Python file: give one whose name ends in .py"),
-        ("fails.py", "1 / 0\n", "cannot be run (ZeroDivisionError: division by zero): `python "),
-        ("empty.py", "import hfrnn\n", "registers nothing: it has to call hfrnn.register_kernel"),
-        ("taken.py", "import hfrnn\nhfrnn.register_kernel('rnn', type('X', (hfrnn.Kernel,), {}))\n", "choose another"),
-    ],
-)
-def test_a_file_that_adds_nothing_is_refused(tmp_path: Path, name: str, content: str, problem: str) -> None:
+@pytest.mark.parametrize(("name", "content", "problem"), [
+    ("notes.txt", "import hfrnn\n", "is not a Python file: give one whose name ends in .py"),
+    ("fails.py", "1 / 0\n", "cannot be run (ZeroDivisionError: division by zero): `python "),
+    ("empty.py", "import hfrnn\n", "registers nothing: it has to call hfrnn.register_kernel"),
+    ("taken.py", "import hfrnn\nhfrnn.register_kernel('rnn', type('X', (hfrnn.Kernel,), {}))\n", "choose another"),
+])  # fmt: skip
+def test_a_file_that_adds_nothing_is_refused(tmp_path, name, content, problem):
     (tmp_path / name).write_text(content, encoding="utf-8")
     output = call("info", "--kernel", tmp_path / name, code=2).output
     assert f"the kernel file {tmp_path / name} " in output
     assert problem in output
 
 
-# ---------------------------------------------------------------------- as a script
-
-
 @pytest.mark.slow
-def test_the_script_checks_and_trains() -> None:
+def test_the_script_checks_and_trains():
     environment = os.environ | {"PYTHONPATH": str(PROJECT)}
     done = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -253,11 +229,9 @@ def test_the_script_checks_and_trains() -> None:
 
 
 @pytest.mark.usefixtures("few_gradcheck_cases")
-def test_the_script_ends_with_1_where_a_derivative_is_wrong(
-    example: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Wrong(example.PeepholeLSTM):  # type: ignore[name-defined, misc]
-        def rforward(self, p: Any, v: Any, *rest: Any) -> Any:
+def test_the_script_ends_with_1_where_a_derivative_is_wrong(example, monkeypatch, capsys):
+    class Wrong(example.PeepholeLSTM):
+        def rforward(self, p, v, *rest):
             return super().rforward(p, {**v, "p_o": 0 * v["p_o"]}, *rest)
 
     monkeypatch.setitem(registry._kernels, NAME, Wrong)

@@ -1,7 +1,5 @@
 """The feed-forward network over n inputs: values against a network that is given the whole window as its input."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -23,9 +21,7 @@ def network(**changes: Any) -> hfrnn.Network:
 @pytest.mark.parametrize(
     ("order", "T", "activation"), [(1, 4, "relu"), (3, 6, "tanh"), (5, 2, "logistic"), (4, 1, "tanh")]
 )
-def test_a_step_reads_the_last_n_inputs_each_by_its_own_weights_and_the_bias_once(
-    order: int, T: int, activation: str
-) -> None:
+def test_a_step_reads_the_last_n_inputs_each_by_its_own_weights_and_the_bias_once(order, T, activation):
     net = network(order=order, activation=activation, output_bias=True)
     batch = random_batch(net, np.random.default_rng(order), T=T, B=3)
     theta = vectors(net, batch)[0]
@@ -38,7 +34,7 @@ def test_a_step_reads_the_last_n_inputs_each_by_its_own_weights_and_the_bias_onc
         np.testing.assert_allclose(net.run(theta, batch)[0][t, s], expected, rtol=1e-13, atol=1e-15)
 
 
-def test_it_is_a_plain_layer_on_the_inputs_of_the_window_side_by_side() -> None:
+def test_it_is_a_plain_layer_on_the_inputs_of_the_window_side_by_side():
     """Every derivative too: the same network as order 1 on real inputs, n one-hot vectors at each step."""
     net, n = network(order=3, hidden=(3, 2), direct_input=False), 3
     batch = random_batch(net, np.random.default_rng(0), T=6, B=2, ragged=True)
@@ -49,7 +45,7 @@ def test_it_is_a_plain_layer_on_the_inputs_of_the_window_side_by_side() -> None:
     wide = network(order=1, n_in=4 * n, hidden=(3, 2), direct_input=False)
     same = hfrnn.Batch(side_by_side, batch.targets, batch.weights, batch.lengths)
 
-    def tall(vector: Any) -> Any:
+    def tall(vector):
         """The parameters of the plain network: the blocks of columns of W_x one below the other."""
         views = net.views(vector)
         found = np.empty(wide.n_parameters)
@@ -66,16 +62,7 @@ def test_it_is_a_plain_layer_on_the_inputs_of_the_window_side_by_side() -> None:
     np.testing.assert_allclose(tall(G @ v), H @ tall(v), rtol=1e-11, atol=1e-14)
 
 
-def test_the_layers_above_the_first_read_the_present_step_only() -> None:
-    net = network(order=4, hidden=(3, 5, 2))
-    assert [layer.kernel.state_shapes(2) for layer in net.layers] == [{"partial": (3, 2, 3)}, {}, {}]
-    shapes = {name: view.shape for name, view in net.views(np.zeros(net.n_parameters)).items()}
-    assert shapes["layer0.W_x"] == (4, 12)
-    assert (shapes["layer1.W_x"], shapes["layer1.W_below"]) == ((4, 5), (3, 5))
-    assert (shapes["layer2.W_x"], shapes["layer2.W_below"]) == ((4, 2), (5, 2))
-
-
-def test_an_input_acts_for_n_steps_and_no_longer() -> None:
+def test_an_input_acts_for_n_steps_and_no_longer():
     net = network(order=3, hidden=(3, 2))
     theta, inputs = net.init(0, scale=0.5), np.zeros((8, 1), int)
     changed = inputs.copy()
@@ -85,7 +72,7 @@ def test_an_input_acts_for_n_steps_and_no_longer() -> None:
 
 
 @pytest.mark.parametrize(("arch", "n"), [("fnn", "order"), ("fofe-fnn", "codes")])
-def test_the_window_reaches_over_the_boundaries_of_segments(arch: str, n: str) -> None:
+def test_the_window_reaches_over_the_boundaries_of_segments(arch, n):
     net = hfrnn.Network(arch, 4, (3, 2), 4, dtype="float64", **{n: 5})
     batch = random_batch(net, np.random.default_rng(1), T=7, B=2)
     theta, v, u = vectors(net, batch)
@@ -102,7 +89,7 @@ def test_the_window_reaches_over_the_boundaries_of_segments(arch: str, n: str) -
 
 @pytest.mark.parametrize("arch", ["fnn", "fofe-fnn"])
 @pytest.mark.parametrize(("order", "K"), [(4, 2), (3, 1), (6, 3)])
-def test_the_routines_are_adjoint_where_a_segment_is_shorter_than_the_window(arch: str, order: int, K: int) -> None:
+def test_the_routines_are_adjoint_where_a_segment_is_shorter_than_the_window(arch, order, K):
     kernel, recorded = make_kernel(arch, 3, {"order" if arch == "fnn" else "codes": order}), tape()
     _, U, state = arrays(kernel, K, 2)
     _, RU, Rstate = arrays(kernel, K, 2, seed=1)

@@ -1,7 +1,5 @@
 """The feed-forward network over FOFE codes: values against codes that are computed first, and where it meets fnn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,7 @@ def codes(inputs: Any, alpha: float, V: int) -> Any:
 
 
 @pytest.mark.parametrize(("alpha", "n"), [(0.0, 2), (0.6, 1), (0.6, 4), (1.0, 2)])
-def test_it_is_a_feed_forward_network_whose_inputs_are_the_codes(alpha: float, n: int) -> None:
+def test_it_is_a_feed_forward_network_whose_inputs_are_the_codes(alpha, n):
     """Every derivative too. The bias is added after the recursion: its coefficient is 1 at every step."""
     net = network(alpha=alpha, codes=n, hidden=(3, 2), direct_input=False)
     plain = network("fnn", order=n, hidden=(3, 2), direct_input=False)
@@ -41,17 +39,10 @@ def test_it_is_a_feed_forward_network_whose_inputs_are_the_codes(alpha: float, n
     np.testing.assert_allclose(G @ v, H @ v, rtol=1e-11, atol=1e-14)
 
 
-def test_an_embedding_goes_through_the_codes() -> None:
+def test_an_embedding_goes_through_the_codes():
     net = network(embedding=2, alpha=0.7, bias=False)
     batch = random_batch(net, np.random.default_rng(1), T=5, B=2)
     theta = vectors(net, batch)[0]
     p = net.views(theta)
     h = np.tanh(codes(batch.inputs, 0.7, 4) @ p["embedding.E"] @ p["layer0.W_x"])
     np.testing.assert_allclose(net.run(theta, batch)[0], h @ p["output.W_y0"], rtol=1e-13, atol=1e-15)
-
-
-def test_noise_on_the_states_is_added_in_the_first_slot_only() -> None:
-    """So that it takes part in the code once; slots of other codes and of the bias have none."""
-    net = network(codes=2, hidden=4)
-    assert net.layers[0].noisy.runs == ((0, 0, 4),)
-    assert network("fnn", order=3, hidden=4).layers[0].noisy.runs == ((0, 0, 4),)

@@ -1,7 +1,5 @@
 """The gated-feedback network: values against plain loops, its layers and gates, and where it meets rnn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ def network(arch: str = "gated-feedback", **changes: Any) -> hfrnn.Network:
 
 
 @pytest.mark.parametrize(("H", "L"), [(6, 3), (6, 2), (4, 1)])
-def test_the_forward_pass_is_the_definition(H: int, L: int) -> None:
+def test_the_forward_pass_is_the_definition(H, L):
     """One unit, gate and connection at a time; h[t][j] are the units of layer j."""
     kernel, K, B, M = make_kernel("gated-feedback", H, {"sublayers": L}), 4, 2, H // L
     p, U, state = arrays(kernel, K, B)
@@ -47,7 +45,7 @@ def test_the_forward_pass_is_the_definition(H: int, L: int) -> None:
         np.testing.assert_allclose(after["h"][s], before.ravel(), rtol=1e-13)
 
 
-def test_with_gates_of_a_half_and_no_feedback_between_layers_it_is_a_stack_of_rnn() -> None:
+def test_with_gates_of_a_half_and_no_feedback_between_layers_it_is_a_stack_of_rnn():
     """Loss, gradient and products: only the blocks [j, j] of W_h, doubled, and gates that read nothing."""
     net = network(sublayers=2, hidden=6)
     stack = network("rnn", hidden=(3, 3), direct_input=False)
@@ -55,7 +53,7 @@ def test_with_gates_of_a_half_and_no_feedback_between_layers_it_is_a_stack_of_rn
     theta = vectors(stack, batch)[0]
     p = stack.views(theta)
 
-    def blocks(vector: Any) -> dict[str, Any]:
+    def blocks(vector):
         """The blocks of a vector of gated-feedback that the stack has, under the stack's names."""
         q = net.views(vector)
         return {
@@ -82,8 +80,8 @@ def test_with_gates_of_a_half_and_no_feedback_between_layers_it_is_a_stack_of_rn
         )
 
 
-def test_the_number_of_layers_divides_the_units() -> None:
-    assert [make_kernel("gated-feedback", H, {}).sublayers for H in (1, 2, 3, 4, 5, 6)] == [1, 2, 3, 2, 1, 3]  # type: ignore[attr-defined]
+def test_the_number_of_layers_divides_the_units():
+    assert [make_kernel("gated-feedback", H, {}).sublayers for H in (1, 2, 3, 4, 5, 6)] == [1, 2, 3, 2, 1, 3]
     with pytest.raises(
         hfrnn.InputError, match="sublayers is 4, and 6 units do not divide into 4 layers of equal width"
     ):

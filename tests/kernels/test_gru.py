@@ -1,12 +1,10 @@
 """What is the gated recurrent unit's own: its step, its gates at their ends, its sizes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from support import gru_cases
-from support.gru_cases import B, H, V, batch, sigma
+from support.gru_cases import B, H, batch, sigma
 
 import hfrnn
 
@@ -15,7 +13,7 @@ def network(**changes: Any) -> tuple[hfrnn.Network, Any, dict[str, Any]]:
     return gru_cases.network("gru", **changes)
 
 
-def test_a_run_is_that_of_the_definition() -> None:
+def test_a_run_is_that_of_the_definition():
     net, theta, p = network()
     data = batch()
     h, expected = data.initial_state[0]["h"], []
@@ -30,7 +28,7 @@ def test_a_run_is_that_of_the_definition() -> None:
     np.testing.assert_allclose(state[0]["h"], h, rtol=1e-12)
 
 
-def test_a_reset_gate_at_zero_hides_the_state_from_the_candidate() -> None:
+def test_a_reset_gate_at_zero_hides_the_state_from_the_candidate():
     net, theta, p = network()
     p["layer0.b"][: 2 * H] = -200.0  # and the update gate takes the candidate alone
     data = batch()
@@ -39,17 +37,3 @@ def test_a_reset_gate_at_zero_hides_the_state_from_the_candidate() -> None:
     np.testing.assert_array_equal(logits, from_zero)
     np.testing.assert_array_equal(end[0]["h"], end_from_zero[0]["h"])
     assert (net.views(net.loss_and_gradient(theta, data)[1])["layer0.W_hg"] == 0).all()
-
-
-def test_sizes_and_biases_are_those_of_the_definition() -> None:
-    net, _, p = network()
-    shapes = {name: view.shape for name, view in p.items()}
-    assert shapes == {
-        "layer0.W_x": (V, 3 * H), "layer0.b": (3 * H,), "layer0.W_h": (H, 2 * H), "layer0.W_hg": (H, H),
-        "output.W_y0": (H, V), "output.b_y": (V,),
-    }  # fmt: skip
-    assert net.n_parameters == 3 * H * (V + 1 + H) + (H + 1) * V
-    assert network(bias=False, output_bias=False)[0].n_parameters == 3 * H * (V + H) + H * V
-    assert net.metrics == ("hidden",)
-    stacked = network(hidden=(H, 2))[2]
-    assert stacked["layer1.W_below"].shape == (H, 3 * 2)  # every slot hears the layer below

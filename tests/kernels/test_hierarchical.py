@@ -1,7 +1,5 @@
 """The hierarchical network: levels that hear faster ones too, and where it meets clockwork and rnn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ def network(arch: str, **changes: Any) -> hfrnn.Network:
     return hfrnn.Network(arch, **{"n_in": 4, "hidden": 6, "n_out": 4, "dtype": "float64", **changes})
 
 
-def test_a_level_moves_at_its_period_and_hears_all_levels() -> None:
+def test_a_level_moves_at_its_period_and_hears_all_levels():
     net = network("hierarchical", periods=(1, 3), bias=True)
     batch = random_batch(net, np.random.default_rng(0), T=8, B=2)
     theta = vectors(net, batch)[0]
@@ -27,7 +25,7 @@ def test_a_level_moves_at_its_period_and_hears_all_levels() -> None:
         np.testing.assert_allclose(net.run(theta, batch)[0][t], expected, rtol=1e-13, atol=1e-15)
 
 
-def test_without_the_connections_from_faster_to_slower_levels_it_is_clockwork() -> None:
+def test_without_the_connections_from_faster_to_slower_levels_it_is_clockwork():
     """Values and products; the gradient differs in the blocks that clockwork never reads."""
     net, same = (network(arch, periods=(1, 2, 4)) for arch in ("hierarchical", "clockwork"))
     batch = random_batch(net, np.random.default_rng(1), T=9, B=3, ragged=True)

@@ -1,19 +1,14 @@
 """The four higher-order networks: values against plain loops, ties, history, and where they meet each other and rnn."""
 
-from __future__ import annotations
-
 import itertools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.engine_cases import random_batch, vectors
 from support.kernel_promises import tape
-from support.tiny_runs import TEXT, tiny_train
 
 import hfrnn
-from hfrnn.analysis.evaluation import evaluate
 from hfrnn.arrays.backend import Buffers, get_backend
 from hfrnn.kernels import make_kernel
 
@@ -56,7 +51,7 @@ def plain(arch: str, p: dict[str, Any], U: Any, history: Any, activation: str, a
 @pytest.mark.parametrize(
     ("order", "K", "activation"), [(1, 4, "tanh"), (3, 6, "logistic"), (2, 5, "relu"), (5, 2, "tanh")]
 )
-def test_the_forward_pass_is_the_definition(arch: str, order: int, K: int, activation: str) -> None:
+def test_the_forward_pass_is_the_definition(arch, order, K, activation):
     options: dict[str, Any] = {"order": order, "activation": activation}
     if arch == "hornn-fofe":
         options["alpha"] = 0.7
@@ -76,15 +71,12 @@ def everything(net: hfrnn.Network, batch: hfrnn.Batch, theta: Any, v: Any) -> li
 
 
 @pytest.mark.parametrize("arch", ["hornn", "hornn-max"])
-def test_hornn_of_order_1_is_rnn_without_bias_to_the_last_bit(arch: str) -> None:
+def test_hornn_of_order_1_is_rnn_without_bias_to_the_last_bit(arch):
     net, rnn = network(arch, order=1, hidden=(4, 3)), network("rnn", bias=False, hidden=(4, 3))
     batch = random_batch(net, np.random.default_rng(0), ragged=True)
     theta, v, _ = vectors(net, batch)
     for mine, theirs in zip(everything(net, batch, theta, v), everything(rnn, batch, theta, v), strict=True):
         np.testing.assert_array_equal(mine, theirs)
-
-
-# ---------------------------------------------------------------------- ties
 
 
 def tied(K: int = 4) -> tuple[Any, dict[str, Any], Any, dict[str, Any], hfrnn.Tape]:
@@ -96,7 +88,7 @@ def tied(K: int = 4) -> tuple[Any, dict[str, Any], Any, dict[str, Any], hfrnn.Ta
     return kernel, p, U[:1], state, recorded
 
 
-def test_max_pooling_routes_ties_to_the_smallest_order() -> None:
+def test_max_pooling_routes_ties_to_the_smallest_order():
     kernel, p, U, _, recorded = tied()
     zero, dh = np.zeros((3, 1, 2)), np.ones((1, 1, 2))
     grad = {"W_h": np.zeros((3, 2, 2))}
@@ -114,7 +106,7 @@ def test_max_pooling_routes_ties_to_the_smallest_order() -> None:
         assert Rhs.any() == (n == 1)
 
 
-def test_a_complex_step_takes_the_same_winner() -> None:
+def test_a_complex_step_takes_the_same_winner():
     """Imaginary parts, however they lie, decide no tie."""
     kernel, p, U, state, _ = tied()
     step = 1e-20
@@ -125,7 +117,7 @@ def test_a_complex_step_takes_the_same_winner() -> None:
         assert hs.imag.any() == bool(imaginary)
 
 
-def test_the_square_of_a_complex_step_decides_no_tie_at_zero() -> None:
+def test_the_square_of_a_complex_step_decides_no_tie_at_zero():
     """All products are 0 and tie; with imaginary parts in states and weights their real parts are about 1e-40."""
     kernel, step = make_kernel("hornn-max", 1, {}), 1e-20
     W = 1j * step * np.array([3.0, -5.0, -7.0]).reshape(3, 1, 1)
@@ -134,7 +126,7 @@ def test_the_square_of_a_complex_step_decides_no_tie_at_zero() -> None:
     assert hs.imag.item() / step == pytest.approx(3.0 * 0.5, rel=1e-12)
 
 
-def test_zero_states_before_the_start_compete() -> None:
+def test_zero_states_before_the_start_compete():
     kernel, recorded = make_kernel("hornn-max", 1, {"order": 2}), tape()
     p, U = {"W_h": -np.ones((2, 1, 1))}, np.ones((2, 1, 1))
     hs, _ = kernel.forward(p, U, {"history": np.zeros((2, 1, 1))}, recorded)
@@ -144,7 +136,7 @@ def test_zero_states_before_the_start_compete() -> None:
     assert not grad["W_h"].any()  # the winner at each step is a zero state
 
 
-def test_a_number_that_is_none_is_not_hidden_by_the_maximum() -> None:
+def test_a_number_that_is_none_is_not_hidden_by_the_maximum():
     kernel = make_kernel("hornn-max", 2, {})
     for n in range(3):
         W = np.ones((3, 2, 2))
@@ -153,11 +145,8 @@ def test_a_number_that_is_none_is_not_hidden_by_the_maximum() -> None:
         assert np.isnan(hs).any()
 
 
-# ---------------------------------------------------------------------- history
-
-
 @every_variant
-def test_a_history_carried_over_pieces_equals_one_long_run(arch: str) -> None:
+def test_a_history_carried_over_pieces_equals_one_long_run(arch):
     cuts = (0, 1, 2, 6, 9)
     net, rng = network(arch, hidden=(3, 2), order=4), np.random.default_rng(0)
     batch = random_batch(net, rng, T=9)
@@ -173,20 +162,8 @@ def test_a_history_carried_over_pieces_equals_one_long_run(arch: str) -> None:
         np.testing.assert_allclose(mine["history"], theirs["history"], rtol=1e-12)
 
 
-# ---------------------------------------------------------------------- options and use
-
-
-def test_fofe_forgets_by_0_6_and_the_others_take_no_other_alpha() -> None:
-    assert network("hornn-fofe").layers[0].kernel.alpha == 0.6  # type: ignore[attr-defined]
-    assert network("hornn-fofe", alpha=None).layers[0].kernel.alpha == 0.6  # type: ignore[attr-defined]
+def test_fofe_forgets_by_0_6_and_the_others_take_no_other_alpha():
+    assert network("hornn-fofe").layers[0].kernel.alpha == 0.6
+    assert network("hornn-fofe", alpha=None).layers[0].kernel.alpha == 0.6
     with pytest.raises(hfrnn.InputError, match="architecture 'hornn' has no option alpha"):
         network("hornn", alpha=0.5)
-
-
-def test_a_run_of_hornn_trains_and_evaluates_with_its_options(tmp_path: Path) -> None:
-    tiny_train(tmp_path, arch="hornn-fofe", order=2, alpha=0.5, activation="logistic")
-    net, theta, vocabulary = hfrnn.load(tmp_path / "run")
-    kernel: Any = net.layers[0].kernel
-    assert (kernel.order, kernel.alpha, kernel.activation) == (2, 0.5, "logistic")
-    scores = [evaluate(net, theta, vocabulary, TEXT[:100], chunk=chunk).nats for chunk in (1, 1000)]
-    assert scores[0] == pytest.approx(scores[1], rel=1e-5)

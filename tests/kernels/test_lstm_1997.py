@@ -1,7 +1,5 @@
 """The LSTM without a forget gate: values against plain loops, against lstm, its gates at their ends, its sizes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ def batch() -> hfrnn.Batch:
     return gru_cases.batch([{"h": h, "c": c}])
 
 
-def test_a_run_is_that_of_the_definition() -> None:
+def test_a_run_is_that_of_the_definition():
     net, theta, p = network()
     data = batch()
     h, c, expected = *data.initial_state[0].values(), []
@@ -36,7 +34,7 @@ def test_a_run_is_that_of_the_definition() -> None:
     np.testing.assert_allclose(state[0]["c"], c, rtol=1e-12)
 
 
-def test_it_is_an_lstm_whose_forget_gate_is_open() -> None:
+def test_it_is_an_lstm_whose_forget_gate_is_open():
     """f = 1 to rounding in lstm, by a large bias and no weights."""
     net, theta, _ = network()
     lstm = hfrnn.Network("lstm", V, H, V, dtype="float64")
@@ -50,7 +48,7 @@ def test_it_is_an_lstm_whose_forget_gate_is_open() -> None:
     lstm.views(there)["layer0.b"][H : 2 * H] = 200.0
     data = batch()
 
-    def without_forget(vector: Any) -> dict[str, Any]:
+    def without_forget(vector):
         views = lstm.views(vector)
         return {name: x[..., columns] if name.startswith("layer0") else x for name, x in views.items()}
 
@@ -63,16 +61,3 @@ def test_it_is_an_lstm_whose_forget_gate_is_open() -> None:
         expected = without_forget(theirs)
         for name, value in net.views(ours).items():
             np.testing.assert_allclose(value, expected[name], rtol=1e-10, atol=1e-14, err_msg=name)
-
-
-def test_sizes_and_biases_are_those_of_the_definition() -> None:
-    net, _, p = network()
-    shapes = {name: view.shape for name, view in p.items()}
-    assert shapes == {
-        "layer0.W_x": (V, 3 * H), "layer0.b": (3 * H,), "layer0.W_h": (H, 3 * H),
-        "output.W_y0": (H, V), "output.b_y": (V,),
-    }  # fmt: skip
-    assert net.n_parameters == 3 * H * (V + 1 + H) + (H + 1) * V
-    assert network(bias=False, output_bias=False)[0].n_parameters == 3 * H * (V + H) + H * V
-    assert net.metrics == ("hidden",)
-    assert network(hidden=(H, 2))[2]["layer1.W_below"].shape == (H, 3 * 2)  # every slot hears the layer below

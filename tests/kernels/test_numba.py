@@ -1,18 +1,14 @@
 """The compiled kernels agree with the reference, run where they should, and give the same bits from numba's cache."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
 import tracemalloc
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from support.engine_cases import MU, Case, assert_same, cases, everything, plans, random_batch, vectors
+from support.engine_cases import MU, assert_same, cases, everything, plans, random_batch, vectors
 from support.pairwise import each_once, label, tried
 
 import hfrnn
@@ -26,7 +22,7 @@ COMPILED = [case for case in cases() if case.arch in ARCHITECTURES]
 
 
 @pytest.mark.parametrize(("case", "plan"), tried(["all", "all-3", "states-2", "nothing-3"], of=COMPILED), ids=label)
-def test_everything_agrees_with_numpy_in_float64(case: Case, plan: str) -> None:
+def test_everything_agrees_with_numpy_in_float64(case, plan):
     batch = case.data()
     theta, v, u = vectors(case.net(), batch)
     chosen = plans(batch.T, batch.B)[plan]
@@ -35,7 +31,7 @@ def test_everything_agrees_with_numpy_in_float64(case: Case, plan: str) -> None:
 
 
 @pytest.mark.parametrize("case", each_once(of=COMPILED), ids=label)
-def test_float32_agrees_with_float64(case: Case) -> None:
+def test_float32_agrees_with_float64(case):
     batch = case.data()
     theta, v, u = (x.astype("float32") for x in vectors(case.net(), batch))
     expected = everything(case.net(), batch, theta, v, u)
@@ -43,7 +39,7 @@ def test_float32_agrees_with_float64(case: Case) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_the_registry_picks_the_compiled_class_for_the_backend(arch: str) -> None:
+def test_the_registry_picks_the_compiled_class_for_the_backend(arch):
     compiled, reference = kernel_class(arch, "numba"), kernel_class(arch)
     assert issubclass(compiled, reference)
     assert compiled.__module__.startswith("hfrnn.kernels.numba.")
@@ -52,10 +48,10 @@ def test_the_registry_picks_the_compiled_class_for_the_backend(arch: str) -> Non
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_real_arrays_never_run_the_reference_routines(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_arrays_never_run_the_reference_routines(arch, monkeypatch):
     net = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, backend="numba")
 
-    def fail(*arguments: Any, **more: Any) -> None:
+    def fail(*arguments, **more):
         raise AssertionError("the reference ran")
 
     for routine in ("forward", "rforward", "backward"):
@@ -66,7 +62,7 @@ def test_real_arrays_never_run_the_reference_routines(arch: str, monkeypatch: py
         net.hessian(net.init(), batch) @ net.init(seed=1)
 
 
-def test_a_kernel_without_a_compiled_class_runs_its_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_a_compiled_class_runs_its_reference(monkeypatch):
     monkeypatch.setattr(gpu, "find_gpu", lambda: gpu.Found(None, "there is no GPU"))
     assert kernel_class("fnn", "numba") is kernel_class("fnn")
     assert {resolve_backend("auto", arch) for arch in ARCHITECTURES} == {"numba"}
@@ -88,7 +84,7 @@ for arch in ("lstm", "mlstm"):
 
 
 @pytest.mark.nightly
-def test_loops_from_numbas_cache_give_the_bits_of_those_just_compiled(tmp_path: Path) -> None:
+def test_loops_from_numbas_cache_give_the_bits_of_those_just_compiled(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     runs = [
         subprocess.run([sys.executable, "-c", BITS], env=environment, capture_output=True, text=True, check=True).stdout
@@ -100,7 +96,7 @@ def test_loops_from_numbas_cache_give_the_bits_of_those_just_compiled(tmp_path: 
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_the_bits_do_not_depend_on_the_threads(arch: str) -> None:
+def test_the_bits_do_not_depend_on_the_threads(arch):
     net = hfrnn.Network(arch, n_in=6, hidden=9, n_out=5, backend="numba")
     batch = random_batch(net, np.random.default_rng(1), T=9, B=40)
     theta, v, u = (x.astype("float32") for x in vectors(net, batch))
@@ -109,7 +105,7 @@ def test_the_bits_do_not_depend_on_the_threads(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_second_product_allocates_no_states(arch: str) -> None:
+def test_a_second_product_allocates_no_states(arch):
     net = hfrnn.Network(arch, n_in=6, hidden=32, n_out=5, backend="numba")
     batch = random_batch(net, np.random.default_rng(1), T=80, B=32)
     G, v = hfrnn.Objective(net, batch, threads=1).gauss_newton(net.init()), net.init(seed=1)
@@ -123,13 +119,13 @@ def test_a_second_product_allocates_no_states(arch: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_tanh_is_exact_to_a_few_units_in_the_last_place(dtype: str) -> None:
+def test_tanh_is_exact_to_a_few_units_in_the_last_place(dtype):
     from numba import njit
 
     from hfrnn.kernels.numba.pointwise import tanh as compiled_tanh
 
     @njit
-    def tanh(x: Any, out: Any) -> None:
+    def tanh(x, out):
         for n in range(x.size):
             out[n] = compiled_tanh(x[n])
 
@@ -145,7 +141,7 @@ def test_tanh_is_exact_to_a_few_units_in_the_last_place(dtype: str) -> None:
 
 @pytest.mark.parametrize("activation", ["tanh", "logistic", "relu", "softplus"])
 @pytest.mark.parametrize(("arch", "dtype"), [("leaky", "float32"), ("rate", "float64")])
-def test_every_activation_agrees_with_numpy_where_it_saturates(arch: str, activation: str, dtype: str) -> None:
+def test_every_activation_agrees_with_numpy_where_it_saturates(arch, activation, dtype):
     """Inputs of -100 to 100; the weights are large, so that many units are at the ends of the activation function."""
     nets = [
         hfrnn.Network(
@@ -161,13 +157,13 @@ def test_every_activation_agrees_with_numpy_where_it_saturates(arch: str, activa
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_compiled_activations_keep_nan_and_reach_their_limits(dtype: str) -> None:
+def test_compiled_activations_keep_nan_and_reach_their_limits(dtype):
     from numba import njit
 
     from hfrnn.kernels.numba.pointwise import ACTIVATIONS, activate
 
     @njit
-    def each(kind: int, x: Any, out: Any) -> None:
+    def each(kind, x, out):
         for n in range(x.size):
             out[n] = activate(kind, x[n])
 
@@ -179,7 +175,7 @@ def test_compiled_activations_keep_nan_and_reach_their_limits(dtype: str) -> Non
         np.testing.assert_allclose(out, [np.nan, *expected], atol=4 * np.finfo(dtype).eps, rtol=0, err_msg=name)
 
 
-def test_other_architectures_and_metrics_run_on_numpys_loops() -> None:
+def test_other_architectures_and_metrics_run_on_numpys_loops():
     for arch, metric in (("fnn", "hidden"), ("mlstm", "matching"), ("lstm-krause", "preactivation")):
         net = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, dtype="float64")
         twin = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, dtype="float64", backend="numba")
@@ -189,9 +185,7 @@ def test_other_architectures_and_metrics_run_on_numpys_loops() -> None:
         np.testing.assert_array_equal(twin.gauss_newton(theta, batch, structural=MU, metric=metric) @ v, expected)
 
 
-def test_a_numba_that_cannot_be_imported_is_passed_over_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_numba_that_cannot_be_imported_is_passed_over_with_the_reason(tmp_path, monkeypatch):
     (tmp_path / "numba.py").write_text("raise ImportError('Numba needs NumPy 2.4 or less.\\nGot NumPy 2.5.')")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "numba")
@@ -202,7 +196,7 @@ def test_a_numba_that_cannot_be_imported_is_passed_over_with_the_reason(
         get_backend("numba")
 
 
-def test_a_missing_numba_is_refused_with_the_name_of_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_numba_is_refused_with_the_name_of_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     with pytest.raises(hfrnn.MissingExtraError, match="backend 'numba' needs numba: install the extra fast"):
         get_backend("numba")

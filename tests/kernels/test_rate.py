@@ -1,7 +1,5 @@
 """The rate network: values against plain loops, the leak, the state x, the metrics of its pre-activation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ def network(**changes: Any) -> hfrnn.Network:
 
 
 @pytest.mark.parametrize(("activation", "learn_leak"), list(zip(PHI, [False, True] * 2, strict=True)))
-def test_a_run_is_that_of_the_definition(activation: str, learn_leak: bool) -> None:
+def test_a_run_is_that_of_the_definition(activation, learn_leak):
     net = network(activation=activation, leak=0.3, learn_leak=learn_leak)
     batch = random_batch(net, np.random.default_rng(0), carried=True)
     theta = vectors(net, batch)[0]
@@ -34,7 +32,7 @@ def test_a_run_is_that_of_the_definition(activation: str, learn_leak: bool) -> N
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
-def test_with_a_leak_of_1_it_is_the_plain_network(activation: str) -> None:
+def test_with_a_leak_of_1_it_is_the_plain_network(activation):
     """Also under the metrics of the pre-activation; both start at 0, where phi is 0."""
     net = network(leak=1.0, activation=activation, hidden=(3, 2))
     rnn = hfrnn.Network("rnn", 4, (3, 2), 4, activation=activation, dtype="float64")
@@ -53,28 +51,25 @@ def test_with_a_leak_of_1_it_is_the_plain_network(activation: str) -> None:
         np.testing.assert_allclose(f(net), f(rnn), rtol=1e-12, atol=1e-15)
 
 
-def test_a_learned_leak_at_its_logit_is_a_fixed_leak() -> None:
+def test_a_learned_leak_at_its_logit_is_a_fixed_leak():
     leak = 0.9
     fixed, learned = network(leak=leak, hidden=(3, 2)), network(leak=leak, hidden=(3, 2), learn_leak=True)
     assert learned.n_parameters == fixed.n_parameters + 5
     check_learned_at_its_logit(fixed, learned, leak)
 
 
-def test_its_metrics_are_those_that_its_activation_has() -> None:
+def test_its_metrics_are_those_that_its_activation_has():
     assert network(activation="softplus").metrics == ("hidden", "matching", "preactivation")
     assert network(activation="relu").metrics == ("hidden", "preactivation")
     assert hfrnn.Network("leaky", 4, 3, 4).metrics == ("hidden",)  # h is no function of the pre-activation alone
 
 
 @pytest.mark.parametrize("arch", ["leaky", "rate"])
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"leak": 0}, "leak is 0: give a number above 0, at most 1"),
-        ({"leak": 1, "learn_leak": True}, "leak is 1.0: learned, it starts between 0 and 1, neither of them included"),
-        ({"activation": "cube"}, "activation is 'cube': use one of tanh, logistic, relu, softplus"),
-    ],
-)
-def test_a_wrong_option_is_refused(arch: str, wrong: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("wrong", "message"), [
+    ({"leak": 0}, "leak is 0: give a number above 0, at most 1"),
+    ({"leak": 1, "learn_leak": True}, "leak is 1.0: learned, it starts between 0 and 1, neither of them included"),
+    ({"activation": "cube"}, "activation is 'cube': use one of tanh, logistic, relu, softplus"),
+])  # fmt: skip
+def test_a_wrong_option_is_refused(arch, wrong, message):
     with pytest.raises(hfrnn.InputError, match=message):
         hfrnn.Network(arch, 4, 3, 4, **wrong)

@@ -1,9 +1,6 @@
 """The structurally constrained network: values against plain loops, the leak, learned alpha, widths of 0."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,11 +20,10 @@ def network(**changes: Any) -> hfrnn.Network:
 
 
 def alpha_of(net: hfrnn.Network) -> Any:
-    return net.layers[0].kernel.alpha.start  # type: ignore[attr-defined]
+    return net.layers[0].kernel.alpha.start
 
 
 def forward(hidden: int, options: dict[str, Any], K: int = 6, seed: int = 0) -> tuple[Any, ...]:
-    """A kernel that has run on random numbers: parameters, U, state before, hs, state after."""
     kernel, rng, backend = make_kernel("scrn", hidden, options), np.random.default_rng(seed), get_backend("numpy")
     p = {name: rng.standard_normal(shape) for name, shape in kernel.parameter_shapes().items()}
     U = rng.standard_normal((K, 2, kernel.width))
@@ -39,7 +35,7 @@ def forward(hidden: int, options: dict[str, Any], K: int = 6, seed: int = 0) -> 
 @pytest.mark.parametrize(
     ("H", "C", "learn_alpha"), [(3, 2, False), (3, 2, True), (0, 2, True), (3, 0, False), (1, 4, True)]
 )
-def test_the_forward_pass_is_the_definition(H: int, C: int, learn_alpha: bool) -> None:
+def test_the_forward_pass_is_the_definition(H, C, learn_alpha):
     p, U, state, y, after = forward(H, {"context": C, "alpha": 0.8, "learn_alpha": learn_alpha})
     alpha = sigma(p["q"]) if learn_alpha else 0.8
     h, s = state["h"], state["s"]
@@ -51,14 +47,14 @@ def test_the_forward_pass_is_the_definition(H: int, C: int, learn_alpha: bool) -
     np.testing.assert_allclose(after["s"], s, rtol=1e-13)
 
 
-def test_learned_alpha_at_its_logit_is_fixed_alpha() -> None:
+def test_learned_alpha_at_its_logit_is_fixed_alpha():
     alpha = 0.3
     fixed, learned = network(alpha=alpha, hidden=(3, 2)), network(alpha=alpha, hidden=(3, 2), learn_alpha=True)
     assert learned.n_parameters == fixed.n_parameters + 4
     check_learned_at_its_logit(fixed, learned, alpha)
 
 
-def test_without_context_it_is_a_logistic_rnn() -> None:
+def test_without_context_it_is_a_logistic_rnn():
     net, rnn = network(context=0), hfrnn.Network("rnn", 4, 3, 4, activation="logistic", bias=False, dtype="float64")
     assert net.n_parameters == rnn.n_parameters
     batch = random_batch(net, np.random.default_rng(0), ragged=True)
@@ -72,7 +68,7 @@ def test_without_context_it_is_a_logistic_rnn() -> None:
 
 
 @pytest.mark.parametrize("initializer", ["papers", "sutskever"])
-def test_without_hidden_units_the_output_hears_the_context_alone(initializer: str) -> None:
+def test_without_hidden_units_the_output_hears_the_context_alone(initializer):
     net = network(hidden=(0, 0), context=3, learn_alpha=True)
     shapes = {name: view.shape for name, view in net.views(net.init(initializer=initializer)).items()}
     assert shapes["layer0.W_x"] == (4, 3)
@@ -83,34 +79,31 @@ def test_without_hidden_units_the_output_hears_the_context_alone(initializer: st
 
 
 @pytest.mark.parametrize("initializer", ["papers", "sutskever"])
-def test_learned_alpha_starts_at_the_given_alpha_whatever_the_scale(initializer: str) -> None:
+def test_learned_alpha_starts_at_the_given_alpha_whatever_the_scale(initializer):
     net = network(learn_alpha=True, alpha=0.7)
     q = net.views(net.init(initializer=initializer, scale=0.5))["layer0.q"]
     np.testing.assert_allclose(sigma(q), 0.7, rtol=1e-14)
     assert (net.views(net.init(q=0.1))["layer0.q"] != q).all()  # asked for by name
 
 
-def test_alpha_is_0_95_unless_it_is_given() -> None:
+def test_alpha_is_0_95_unless_it_is_given():
     assert alpha_of(network()) == alpha_of(network(alpha=None)) == 0.95
     assert alpha_of(network(alpha=0.6)) == 0.6
     assert alpha_of(network(alpha=0.9)) == 0.9
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"hidden": 0, "context": 0}, "hidden and context are both 0: give scrn at least one unit"),
-        ({"hidden": -1}, "hidden is -1: give a whole number, 0 or more"),
-        ({"alpha": 1, "learn_alpha": True}, "alpha is 1.0: learned, it starts between 0 and 1"),
-    ],
-)
-def test_a_wrong_option_is_refused(wrong: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("wrong", "message"), [
+    ({"hidden": 0, "context": 0}, "hidden and context are both 0: give scrn at least one unit"),
+    ({"hidden": -1}, "hidden is -1: give a whole number, 0 or more"),
+    ({"alpha": 1, "learn_alpha": True}, "alpha is 1.0: learned, it starts between 0 and 1"),
+])  # fmt: skip
+def test_a_wrong_option_is_refused(wrong, message):
     with pytest.raises(hfrnn.InputError, match=message):
         network(**wrong)
 
 
 @pytest.mark.parametrize("hidden", [0])
-def test_a_run_trains_and_evaluates_with_its_options(tmp_path: Path, hidden: int) -> None:
+def test_a_run_trains_and_evaluates_with_its_options(tmp_path, hidden):
     tiny_train(tmp_path, arch="scrn", hidden=hidden, context=5, learn_alpha=True)
     net, theta, vocabulary = hfrnn.load(tmp_path / "run")
     assert net.hidden == (hidden,)

@@ -1,7 +1,5 @@
 """The numbers of trained weights that the papers' tables imply."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -27,11 +25,11 @@ def network(**arguments: Any) -> hfrnn.Network:
 
 
 @pytest.mark.parametrize(("arch", "hidden", "V", "weights"), CHARACTERS)
-def test_character_models_have_the_weights_of_the_table(arch: str, hidden: Any, V: int, weights: int) -> None:
+def test_character_models_have_the_weights_of_the_table(arch, hidden, V, weights):
     assert network(arch=arch, n_in=V, hidden=hidden, n_out=V).n_parameters == weights
 
 
 @pytest.mark.parametrize(("arch", "weights"), WORDS)
-def test_word_models_without_biases_have_the_weights_of_the_table(arch: str, weights: int) -> None:
+def test_word_models_without_biases_have_the_weights_of_the_table(arch, weights):
     net = network(arch=arch, n_in=10_000, hidden=400, n_out=10_000, embedding=400, bias=False, output_bias=False)
     assert net.n_parameters == weights

@@ -4,8 +4,6 @@ Written from the equations alone: forward passes step by step, every derivative 
 Nothing here is fast, and nothing here is differentiated by hand.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,11 +22,9 @@ jax.config.update("jax_enable_x64", True)
 Params = Mapping[str, Array]
 
 QUICK = {
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_cpu_parallel_codegen_split_count": 1,
-}
+    "xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1,
+}  # fmt: skip
 ACTIVATIONS = {"tanh": jnp.tanh, "logistic": sigmoid, "relu": relu, "softplus": softplus}
 
 
@@ -171,9 +167,7 @@ def feed_forward(config: Config, layer: int, u: Params, past: Params) -> tuple[d
     return new, h, a
 
 
-def gated_feedback(
-    config: Config, layer: int, p: Params, u: Params, before: Array
-) -> tuple[dict[str, Array], Any, Any]:
+def gated_feedback(config, layer, p, u, before):
     """The step of gated-feedback: every layer inside hears all of them as they were, each through a gate of its own."""
     L = config.inside(layer)
     M = config.hidden[layer] // L
@@ -334,27 +328,17 @@ def everything(params: Params, v: Params, u: Array, data: Data, config: Config) 
     share = data.exists()[:, :, None] / data.total_weight()
     none = [jnp.zeros_like(each) for each in h]
     cotangents = [
-        (u, none, none),
-        (HLRz, none, none),
-        (jnp.zeros_like(Rz), [share * r for r in Rh], none),
-        (jnp.zeros_like(Rz), none, [share * r for r in Ra]),
-        (jnp.zeros_like(Rz), none, [share * r for r in Rh]),
-    ]
+        (u, none, none), (HLRz, none, none), (jnp.zeros_like(Rz), [share * r for r in Rh], none),
+        (jnp.zeros_like(Rz), none, [share * r for r in Ra]), (jnp.zeros_like(Rz), none, [share * r for r in Rh]),
+    ]  # fmt: skip
     (pulled,) = jax.vmap(pull_back)(jax.tree.map(lambda *leaves: jnp.stack(leaves), *cotangents))
     Jtu, Gv, hidden, preactivation, matching = [{k: leaf[i] for k, leaf in pulled.items()} for i in range(5)]
+    square = sum(jnp.sum(value**2) for value in params.values())
     return {
-        "output": outputs(z, config),
-        "state": state,
-        "loss": loss + 0.5 * config.l2 * sum(jnp.sum(value**2) for value in params.values()),
-        "gradient": grad,
-        "Jv": Rz,
-        "Jtu": Jtu,
-        "G": {k: leaf + config.l2 * v[k] for k, leaf in Gv.items()},
-        "hessian": Hv,
-        "hidden": hidden,
-        "preactivation": preactivation,
-        "matching": matching,
-    }
+        "output": outputs(z, config), "state": state, "loss": loss + 0.5 * config.l2 * square, "gradient": grad,
+        "Jv": Rz, "Jtu": Jtu, "G": {k: leaf + config.l2 * v[k] for k, leaf in Gv.items()}, "hessian": Hv,
+        "hidden": hidden, "preactivation": preactivation, "matching": matching,
+    }  # fmt: skip
 
 
 def compiled(params: Params, v: Params, u: Array, data: Data, config: Config) -> Callable[..., dict[str, Any]]:

@@ -1,7 +1,5 @@
 """A case of the oracle's tests: a network and a kind of batch, its random numbers, and what the oracle says of it."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -67,11 +65,9 @@ def random_batch(case: Case, config: sizes.Config, rng: np.random.Generator) -> 
     T, B, n_out = case.T, case.B, config.n_out
     inputs = rng.normal(size=(T, B, config.n_in)) if case.real else rng.integers(config.n_in, size=(T, B))
     targets = {
-        "softmax": rng.integers(n_out, size=(T, B)),
-        "class-softmax": rng.integers(n_out, size=(T, B)),
-        "logistic": rng.uniform(size=(T, B, n_out)).round(2),
-        "squared": rng.normal(size=(T, B, n_out)),
-    }[case.loss]
+        "softmax": rng.integers(n_out, size=(T, B)), "class-softmax": rng.integers(n_out, size=(T, B)),
+        "logistic": rng.uniform(size=(T, B, n_out)).round(2), "squared": rng.normal(size=(T, B, n_out)),
+    }[case.loss]  # fmt: skip
     weights = lengths = state = None
     if case.ragged:
         lengths = np.array([T, 2, 3, *rng.integers(1, T + 1, B - 3)])

@@ -1,7 +1,5 @@
 """Names, shapes and slots of every architecture's parameters and states, as the oracle reads them in the definition."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,28 +10,21 @@ Array = Any  # np.ndarray or jax.Array, float64 unless said
 
 # name, has a bias by default, hears the layer below; slots in BIAS_ONLY do not hear the input
 SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
-    "rnn": [("h", True, True)],
-    "mrnn": [("h", True, True), ("m", False, False)],
-    "lstm": [(gate, True, True) for gate in "ifog"],
-    "lstm-krause": [(gate, False, True) for gate in "ifog"],
+    "rnn": [("h", True, True)], "mrnn": [("h", True, True), ("m", False, False)],
+    "lstm": [(gate, True, True) for gate in "ifog"], "lstm-krause": [(gate, False, True) for gate in "ifog"],
     "mlstm": [*((gate, False, True) for gate in "ifog"), ("m", False, False)],
     "mlstm-standard": [*((gate, True, True) for gate in "ifog"), ("m", False, False)],
     "gru": [(gate, True, True) for gate in "rzg"],
-    "hornn": [("h", False, True)],
-    "hornn-max": [("h", False, True)],
-    "hornn-fofe": [("h", False, True)],
+    "hornn": [("h", False, True)], "hornn-max": [("h", False, True)], "hornn-fofe": [("h", False, True)],
     "hornn-gated": [("h", False, True)],  # and r1, r2, ... up to the order
     "scrn": [("h", False, True), ("s", False, True)],
-    "clockwork": [("h", True, True)],
-    "leaky": [("h", True, True)],
-    "rate": [("x", True, True)],
-    "gru-torch": [(gate, True, True) for gate in "rzn"],
-    "lstm-1997": [(gate, True, True) for gate in "iog"],
+    "clockwork": [("h", True, True)], "leaky": [("h", True, True)], "rate": [("x", True, True)],
+    "gru-torch": [(gate, True, True) for gate in "rzn"], "lstm-1997": [(gate, True, True) for gate in "iog"],
     "fnn": [("h", True, True)],  # and h1, h2, ... for the inputs before
     "fofe-fnn": [("b", True, False)],  # after s0, s1, ... for the codes
     "gated-feedback": [("h", True, True), ("g", False, True), ("u", True, False)],
     "hierarchical": [("h", True, True)],
-}
+}  # fmt: skip
 BIAS_ONLY = {("fofe-fnn", "b"), ("gated-feedback", "u")}
 GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
     **{(arch, "W_h"): "ifog" for arch in ("lstm", "lstm-krause")},
@@ -102,7 +93,6 @@ class Config:
         return before + SLOTS[kind] + after.get(kind, [])
 
     def widths(self, layer: int, names: Sequence[str]) -> dict[str, int]:
-        """The width of each of these slots."""
         H, n = self.hidden[layer], self.inside(layer) if self.arch == "gated-feedback" else 1
         special = {"scrn": {"s": self.context}, "gated-feedback": {"h": H // n, "g": n, "u": H - H // n}}
         return {name: special.get(self.arch, {}).get(name, H) for name in names}
@@ -117,7 +107,6 @@ class Config:
         return [name for name, _, hears in slots if layer == 0 or self.direct_input or not hears]
 
     def below_slots(self, layer: int) -> list[str]:
-        """Slots of a layer that hear the layer below."""
         return [name for name, _, hears in self.slots(layer) if layer > 0 and hears]
 
     def bias_slots(self, layer: int) -> list[str]:
@@ -128,7 +117,6 @@ class Config:
         return (marked or [name for name, _, hears in self.slots(layer) if hears]) if self.bias else []
 
     def recurrent(self, layer: int) -> dict[str, tuple[int, ...]]:
-        """Shapes of the recurrent parameters of a layer."""
         H, C, N = self.hidden[layer], self.context, self.steps(layer)
         if self.arch in ("fnn", "fofe-fnn"):
             return {}
@@ -188,16 +176,13 @@ class Config:
         return 0 if self.loss != "class-softmax" else int(self.symbol_classes().max()) + 1
 
     def speaks(self, layer: int) -> bool:
-        """Whether a layer speaks to the output."""
         return self.direct_output or layer == len(self.hidden) - 1
 
     def has_output_bias(self) -> bool:
-        """Whether the output has a bias."""
         return self.arch in OUTPUT_BIAS if self.output_bias is None else self.output_bias
 
 
 def shapes(config: Config) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of all parameters."""
     n_x, C = config.embedding or config.n_in, config.n_classes()
     result: dict[str, tuple[int, ...]] = {}
     if config.embedding:

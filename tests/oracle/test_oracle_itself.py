@@ -1,7 +1,5 @@
 """The oracle is checked too: by hand, by differences, by the padding; tests/kernels has loops for most steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -21,14 +19,12 @@ def sigma(x: float) -> float:
     return 1 / (1 + np.exp(-x))
 
 
-def test_one_unit_rnn_gives_the_numbers_worked_out_by_hand() -> None:
+def test_one_unit_rnn_gives_the_numbers_worked_out_by_hand():
     config = sizes.Config("rnn", 2, (1,), 2, "softmax")
     params = {
-        "layer0.W_x": np.array([[0.5], [-1.0]]),
-        "layer0.b": np.array([0.25]),
-        "layer0.W_h": np.array([[2.0]]),
+        "layer0.W_x": np.array([[0.5], [-1.0]]), "layer0.b": np.array([0.25]), "layer0.W_h": np.array([[2.0]]),
         "output.W_y0": np.array([[1.0, -1.0]]),
-    }
+    }  # fmt: skip
     data = reference.Data(np.array([[0], [1]]), np.array([[0], [1]]))
     h0 = np.tanh(0.75)
     h1 = np.tanh(-0.75 + 2 * h0)
@@ -37,15 +33,13 @@ def test_one_unit_rnn_gives_the_numbers_worked_out_by_hand() -> None:
     assert float(reference.objective(params, data, config)) == pytest.approx(loss, rel=1e-15)
 
 
-def test_one_unit_mlstm_gives_the_numbers_worked_out_by_hand() -> None:
+def test_one_unit_mlstm_gives_the_numbers_worked_out_by_hand():
     config = sizes.Config("mlstm", 1, (1,), 1, "squared", output_bias=True)
     params = {
-        "layer0.W_x": np.array([[0.1, 0.2, 0.3, 0.4, 0.5]]),
-        "layer0.W_hm": np.array([[3.0]]),
-        "layer0.W_m": np.array([[1.0, -1.0, 2.0, 0.5]]),
-        "output.W_y0": np.array([[2.0]]),
+        "layer0.W_x": np.array([[0.1, 0.2, 0.3, 0.4, 0.5]]), "layer0.W_hm": np.array([[3.0]]),
+        "layer0.W_m": np.array([[1.0, -1.0, 2.0, 0.5]]), "output.W_y0": np.array([[2.0]]),
         "output.b_y": np.array([-1.0]),
-    }
+    }  # fmt: skip
     start = [{"h": np.array([[0.6]]), "c": np.array([[-0.4]])}]
     data = reference.Data(np.array([[0]]), np.array([[[0.2]]]), initial_state=start)
     m = 0.5 * 0.6 * 3
@@ -63,7 +57,7 @@ def constant_parameters(config: sizes.Config, **values: object) -> dict[str, np.
     return {name: np.reshape(values[full[name]], shape) for name, shape in sizes.shapes(config).items()}
 
 
-def test_clockwork_moves_modules_at_their_periods_and_hears_slower_ones_only() -> None:
+def test_clockwork_moves_modules_at_their_periods_and_hears_slower_ones_only():
     config = sizes.Config("clockwork", 1, (2,), 2, "squared", bias=False, periods=(1, 3))
     params = constant_parameters(config, W_x=[0.1, 0.2], W_h=[2.0, 100.0, 3.0, 0.5], W_y=np.eye(2))
     start = [{"h": np.array([[0.6, -0.4]]), "t": 2}]
@@ -76,7 +70,7 @@ def test_clockwork_moves_modules_at_their_periods_and_hears_slower_ones_only() -
     assert int(result["state"][0]["t"]) == 5
 
 
-def test_ties_of_max_pooling_go_to_the_smallest_order() -> None:
+def test_ties_of_max_pooling_go_to_the_smallest_order():
     config = sizes.Config("hornn-max", 1, (1,), 1, "squared", order=3)
     params = constant_parameters(config, W_x=0.1, W_h=[-2.0, 0.5, 0.5], W_y=1.0)
     start = [{"history": np.array([[[0.5]], [[0.25]], [[0.25]]])}]
@@ -91,7 +85,7 @@ def test_ties_of_max_pooling_go_to_the_smallest_order() -> None:
         assert np.allclose(slope, expected, rtol=1e-14, atol=0)
 
 
-def test_class_softmax_gives_the_numbers_worked_out_by_hand() -> None:
+def test_class_softmax_gives_the_numbers_worked_out_by_hand():
     config = sizes.Config("rnn", 1, (1,), 4, "class-softmax", classes=(1, 0, 1, 0))
     z = np.array([[[0.3, -0.2, 1.0, 2.0, 3.0, 5.0]]])  # classes 0, 1; symbols 1, 3, then 0, 2
     log_p = jax.jit(lambda z: reference.outputs(z, config))(z)[0, 0]
@@ -106,7 +100,7 @@ def test_class_softmax_gives_the_numbers_worked_out_by_hand() -> None:
     assert np.allclose(curvature, blocks, rtol=1e-13, atol=1e-16)
 
 
-def test_gradient_and_hessian_agree_with_differences() -> None:
+def test_gradient_and_hessian_agree_with_differences():
     config = sizes.Config("hornn-max", 4, (3,), 4, "class-softmax", l2=0.1, classes=2)
     params, v = random_parameters(config, 0), random_parameters(config, 1)
     rng = np.random.default_rng(2)
@@ -121,7 +115,8 @@ def test_gradient_and_hessian_agree_with_differences() -> None:
         assert np.allclose((up["gradient"][k] - down["gradient"][k]) / (2 * eps), block, rtol=1e-6, atol=1e-8)
 
 
-def test_padding_changes_nothing() -> None:
+@pytest.mark.slow
+def test_padding_changes_nothing():
     config = sizes.Config("mrnn", 4, (3,), 4, "softmax")
     params, v = random_parameters(config, 0), random_parameters(config, 1)
     rng = np.random.default_rng(2)

@@ -116,7 +116,8 @@ def flag() -> Kind:
 
 def choice(*choices: str) -> Kind:
     more: dict[str, tuple[Factory, bool | None]] = {each: (lambda each=each: each, True) for each in choices}
-    more |= {"upper case": (choices[0].upper, False), "bytes of it": (choices[0].encode, False)}
+    more |= {"bytes of it": (choices[0].encode, False)}
+    more |= {"upper case": (choices[0].upper, False)} if choices[0].upper() not in choices else {}
     return Kind(lambda label, value: False, more)
 
 

@@ -158,7 +158,7 @@ def test_resume_keeps_the_network_and_the_text_and_names_what_may_differ(tmp_pat
     with pytest.raises(InputError, match="config and resume were both given"):
         train(hfrnn.TrainConfig(updates=5), resume=run)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="keeps its text"):
+    with pytest.raises(InputError, match="there is no file"):
         train(resume=run, text="other.txt", updates=4)
     assert train(resume=run, arch="mlstm", seed=0, text="text.txt", updates=3).summary["updates"] == 3
 
