@@ -164,6 +164,7 @@ def test_a_wrong_import_is_noticed() -> None:
 
 def test_importing_hfrnn_loads_nothing_heavy() -> None:
     heavy = ["matplotlib", "jax", "torch", "cupy", "cupyx", "pooch", "rich", "click", "safetensors", "mpi4py", "pandas"]
+    heavy.append("h5py")
     code = f"import sys, hfrnn; print(*sorted(set({heavy}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

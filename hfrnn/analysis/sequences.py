@@ -11,7 +11,7 @@ from hfrnn.analysis.prediction import score, scored_rows
 from hfrnn.analysis.scores import figures
 from hfrnn.arrays.backend import Array, HostArray, get_backend
 from hfrnn.data.kinds import FALLBACK, KINDS, kind_of_file
-from hfrnn.data.kinds.data_kind import Pool
+from hfrnn.data.kinds.data_kind import Pool, Reading
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.tables import check_rates
 from hfrnn.data.tasks import SUCCESS
@@ -104,11 +104,23 @@ def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
     read = own.read_file(config.values, path, net.n_out, net.loss_name)
     if read.times is not None and len(read.times) > 1:
         check_rates([float(folder.versions().get("step", 0)), float(np.median(np.diff(read.times)))], path)
-    batch = Batch(read.inputs, read.targets, read.weights, read.lengths)
+    targets = _counted_from_zero(read, int(folder.versions().get("first_class", 0)), path)
+    batch = Batch(read.inputs, targets, read.weights, read.lengths)
     names = read.input_names, read.output_names
     return Given(
         read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, read.burn_in, read.times
     )
+
+
+def _counted_from_zero(read: Reading, first: int, path: str) -> HostArray | None:
+    """Return classes of a file as they are counted in a run whose data begin with the class `first`."""
+    if read.targets is None or not first or read.targets.ndim > 2:
+        return read.targets
+    assert read.weights is not None
+    scored = read.weights > 0
+    if (read.targets[scored] < first).any():
+        raise InputError(f"{path} holds the class 0, and the classes of the run count from {first}: count from {first}")
+    return np.where(scored, read.targets - first, 0)
 
 
 def evaluate_sequences(

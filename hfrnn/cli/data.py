@@ -13,8 +13,9 @@ import click
 from hfrnn.choices import LEVELS, PARTS, UNITS
 from hfrnn.cli.completion import files
 from hfrnn.cli.output import make_console, say, say_json
+from hfrnn.data.kinds.data_kind import Shown
 from hfrnn.errors import InputError
-from hfrnn.wording import counted
+from hfrnn.wording import counted, one_line, shell_command
 
 BEGINNING = 300
 """Number of characters of the training part that `show` prints."""
@@ -141,7 +142,7 @@ def _megabytes(count: float) -> str:
     return f"{count / 1e6:.1f} MB"
 
 
-@data.command(short_help="Show what is in a corpus or a text file.")
+@data.command(short_help="Show what is in a corpus, a text file or a file of arrays.")
 @click.argument("name", shell_complete=files)
 @click.option("--level", type=click.Choice(LEVELS), default="char", show_default=True, help="What a symbol is.")
 @_json
@@ -150,6 +151,9 @@ def show(name: str, level: str, as_json: bool) -> None:
 
     `hfrnn train --data NAME` trains on the corpus, `hfrnn train NAME` on the file. Symbols are counted in the training
     part, rare words as <unk>.
+
+    If NAME is a file of arrays (.npz, .npy, .mat, .h5), show the names and shapes of what it holds, and a command that
+    would train on it.
     """
     import numpy as np
 
@@ -158,6 +162,9 @@ def show(name: str, level: str, as_json: bool) -> None:
     from hfrnn.data.vocabulary import Vocabulary
 
     kind = kind_of({} if name.lower().endswith(".txt") else {"data": name})
+    if (held := kind.shown(name)) is not None:
+        _show_file(name, held, as_json)
+        return
     if not (kind.in_bits or kind.in_memory):
         where = f"the first lines of hfrnn train --data {name} say what is in it"
         raise InputError(f"{name} is {kind.about} and has no symbols to show: {where}")
@@ -196,3 +203,24 @@ def show(name: str, level: str, as_json: bool) -> None:
         say(f"{'' if n else 'frequent':<10}{shown:<12}{count / sizes['train']:6.2%}")
     say("\nbeginning:")
     say(beginning)
+
+
+def _show_file(name: str, held: Shown, as_json: bool) -> None:
+    """Print what a file holds, and the command that would train on it."""
+    options = None if held.options is None else {"data": name, **held.options}
+    command = None
+    if options is not None:
+        flags = [part for key, value in options.items() for part in (f"--{key}", value)]
+        command = shell_command(["hfrnn", "train", *flags])
+    if as_json:
+        rows = [dict(zip(("name", "shape", "class"), row, strict=True)) for row in held.rows]
+        say_json({"name": name, "about": held.about, "holds": rows, "options": options, "command": command})
+        return
+    say(f"{name}: {held.about}\n")
+    titled = [("name", "shape", "class"), *((one_line(each), *others) for each, *others in held.rows)]
+    widths = [max(len(row[n]) for row in titled) for n in range(2)]
+    for row in titled:
+        say(f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}".rstrip())
+    if not held.rows:
+        say("(nothing)")
+    say(f"\ntrain on it with\n  {command}" if command else "\nno two arrays in it have the same steps")

@@ -219,6 +219,8 @@ def _without_counterparts(values: dict[str, Any], given: dict[str, Any]) -> dict
         for name, other in (pair, pair[::-1]):
             if name in given and other not in given:
                 kept.pop(other, None)
-    if "data" in given and "targets" not in given and not all(kind_of(each).names_columns for each in (given, values)):
+    names = all(kind_of(each).names_columns for each in (given, values))
+    own_file = str((list(kept.get("targets") or ()) or [""])[-1]).lower().endswith(".npy")
+    if "data" in given and "targets" not in given and (own_file or not names):
         kept.pop("targets", None)
     return kept

@@ -18,7 +18,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,20 +26,28 @@ from numpy.typing import NDArray
 from hfrnn.arrays.array_checks import as_array, is_array
 from hfrnn.arrays.backend import host_copy
 from hfrnn.checks import shown
-from hfrnn.data.array_files import check_size, check_type, read_array_file
-from hfrnn.data.array_shapes import ArrayFormat, Arrays, UncheckedPart, arranged, stacked
+from hfrnn.data.array_files import check_type
+from hfrnn.data.array_parts import check_filled, check_sequences, counted_from_zero, piece_signals, pieces_of
+from hfrnn.data.array_shapes import ArrayFormat, UncheckedPart, arranged, joined, stacked
+from hfrnn.data.held import Content
+from hfrnn.data.named_arrays import (
+    NAMES,
+    PREFIXES,
+    ROLES,
+    ArrayNames,
+    FileArrays,
+    holds_trials,
+    read_file_arrays,
+    together,
+)
 from hfrnn.data.ragged import RaggedPool
 from hfrnn.data.splits import part_ranges
-from hfrnn.data.windows import Signals, Windows, as_column, recording_parts
+from hfrnn.data.windows import Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.option import near_hint
-from hfrnn.wording import counted, left_out_note
+from hfrnn.wording import counted, left_out_note, one_line
 
-PREFIXES = {"train": "", "valid": "valid_", "test": "test_"}
-"""The beginning of the names of a part's arrays."""
-ROLES = ("x", "y", "mask", "lengths")
-NAMES = tuple(prefix + role for prefix in PREFIXES.values() for role in ROLES)
-"""The names of all arrays that are read."""
+_LISTED = 12  # most names of arrays that are not read
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +69,9 @@ class ArrayData:
     target_names: tuple[str, ...] = ()
     reason: str = ""
     notes: tuple[str, ...] = ()
-    left_out: int = 0
-    """Sequences without a scored step, which are in no part."""
+    files: tuple[str, ...] = ()  # the hash of each file
+    first_class: int = 0  # the number of the first class in the file
+    left_out: int = 0  # sequences without a scored step, which are in no part
 
     @property
     def parts(self) -> dict[str, RaggedPool]:
@@ -90,42 +99,69 @@ def _size(arrays: Any) -> int:
     return int(found[0].shape[1]) if found[0].ndim == 2 else max(int(each.max()) for each in found) + 1
 
 
+class Files(NamedTuple):
+    """The files of one part, and which arrays and rows of them are read."""
+
+    paths: Sequence[str]
+    names: ArrayNames = ArrayNames()
+    rows: tuple[int | None, int | None] = (None, None)  # of a recording, counted from 0
+
+
 def load_arrays(
     path: str | os.PathLike[str], targets: str | os.PathLike[str] | None = None, *, time_first: bool = False,
     fractions: Sequence[float] | None = None, loss: str = "auto", windows: Windows | None = None,
 ) -> ArrayData:  # fmt: skip
-    """Load sequences from a .npz or .mat file with the arrays above, or from .npy files of inputs and of targets.
+    """Load sequences from one file with the arrays above, or from .npy files of inputs and of targets.
 
-    The other arguments and errors are those of `from_arrays`.
+    The other arguments and errors are those of `load_files`.
     """
-    found = read_array_file(path, NAMES.__contains__)
-    arrays, others, digest = dict(found.arrays), found.others, found.sha256
-    name, suffix = Path(path).name, Path(path).suffix.lower()
-    if suffix == ".npy":
-        if targets is None:
-            raise InputError(Message("{0} holds the inputs only: give {targets}, a .npy file with the targets", path))
-        if not os.fspath(targets).lower().endswith(".npy"):
-            raise InputError(Message("{targets} is {0}, and the inputs are in a .npy file: give a .npy file", targets))
-        other = read_array_file(targets, NAMES.__contains__)
-        arrays["y"] = other.arrays["x"]
-        digest = hashlib.sha256(f"{digest} {other.sha256}".encode()).hexdigest()
-    elif targets is not None:
-        raise InputError(Message("{targets} was given, and {0} holds its targets itself as y: leave it out", path))
-    read = from_arrays(
-        arrays, name, str(path), digest, time_first=time_first, fractions=fractions, loss=loss, windows=windows,
-        matlab=suffix == ".mat", others=others,
+    names = ArrayNames(targets=None if targets is None else (os.fspath(targets),))
+    how: Any = {"time_first": time_first, "fractions": fractions, "loss": loss, "windows": windows}
+    return load_files({"train": Files((os.fspath(path),), names)}, **how)
+
+
+def load_files(parts: Mapping[str, Files], *, windows: Windows | None = None, **how: Any) -> ArrayData:
+    """Load sequences, or recordings, from files of arrays.
+
+    Parameters
+    ----------
+    parts : mapping of str to Files
+        The files for training, and perhaps some for validation and for the test. The sequences of several files are
+        put together.
+    windows : Windows, optional
+        As in `from_arrays`; each file is one recording then, and each trial.
+    **how
+        The other arguments of `from_arrays`.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, lacks an array, or the arrays do not fit.
+    """
+    read = {part: [read_file_arrays(path, files.names, windows is not None) for path in files.paths]
+            for part, files in parts.items()}  # fmt: skip
+    first = read["train"][0]
+    every = [file for files in read.values() for file in files]
+    digest = every[0].sha256
+    if len(every) > 1:
+        digest = hashlib.sha256(" ".join(file.sha256 for file in every).encode()).hexdigest()
+    others = [name for name in first.others if not name.startswith("#")]
+    data = from_arrays(
+        read, Path(first.source).name, first.source, digest, windows=windows,
+        rows={part: files.rows for part, files in parts.items()}, **how,
     )  # fmt: skip
-    return replace(read, notes=(*read.notes, f"not read: {', '.join(others)}")) if others else read
+    hashes = tuple(each for file in every for each in file.hashes)
+    more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
+    unread = f"not read: {', '.join(map(one_line, others[:_LISTED]))}{more}"
+    notes = (*data.notes, unread) if others else data.notes
+    return replace(data, notes=notes, files=hashes)
 
 
-def from_memory(
-    arrays: Mapping[str, Any], *, time_first: bool = False, fractions: Sequence[float] | None = None,
-    loss: str = "auto", windows: Windows | None = None, name: str = "data",
-) -> ArrayData:  # fmt: skip
-    """Return the data of arrays in memory, by the names above; arguments and errors are those of `from_arrays`."""
+def from_memory(arrays: Mapping[str, Any], *, name: str = "data", **how: Any) -> ArrayData:
+    """Return data of arrays in memory, by their names. Other arguments and errors are those of `from_arrays`."""
     if not isinstance(arrays, Mapping) or not all(isinstance(each, str) for each in arrays):
         raise InputError(f"{name} is no table of arrays by name: give a dict with arrays {', '.join(NAMES[:4])}, ...")
-    read: dict[str, Arrays] = {}
+    read: dict[str, Content] = {}
     digest = hashlib.sha256()
     for each, value in sorted(arrays.items()):
         if each not in NAMES:
@@ -135,16 +171,16 @@ def from_memory(
         what = f"{each} of {name}"
         listed = isinstance(value, list | tuple) and value and all(map(is_array, value))
         found = [_on_host(what, one) for one in (value if listed else [value])]
-        read[each] = stacked(found) if listed else found[0]
+        read[each] = whole = stacked(found) if listed else found[0]
         digest.update(f"{each} ".encode())
-        whole = read[each]
-        for one in [whole] if isinstance(whole, np.ndarray) else whole:
+        for one in whole if isinstance(whole, list) else [whole]:
             digest.update(f"{one.dtype.str} {one.shape} ".encode())
             digest.update(one.reshape(-1).view(np.uint8).data)
-    return from_arrays(
-        read, "arrays" if name == "data" else name, name, digest.hexdigest(), time_first=time_first,
-        fractions=fractions, loss=loss, windows=windows,
-    )  # fmt: skip
+    held = ", ".join(read) or "nothing"
+    lacks = {role: Message(f"{{0}} has no array {role}: it holds {{1}}; name it {role}", name, held)
+             for role in ("x", "y") if role not in read}  # fmt: skip
+    file = FileArrays(read, name, digest.hexdigest(), lacks=lacks, trials=False)
+    return from_arrays({"train": [file]}, "arrays" if name == "data" else name, name, file.sha256, **how)
 
 
 def _on_host(what: str, value: Any) -> NDArray[Any]:
@@ -155,49 +191,64 @@ def _on_host(what: str, value: Any) -> NDArray[Any]:
 
 
 def from_arrays(
-    arrays: Mapping[str, Arrays], name: str, source: str, sha256: str, *, time_first: bool = False,
-    fractions: Sequence[float] | None = None, loss: str = "auto", windows: Windows | None = None, matlab: bool = False,
-    others: Sequence[str] = (),
+    read: Mapping[str, Sequence[FileArrays]], name: str, source: str, sha256: str, *, time_first: bool = False,
+    fractions: Sequence[float] | None = None, loss: str = "auto", windows: Windows | None = None,
+    rows: Mapping[str, tuple[int | None, int | None]] | None = None,
 ) -> ArrayData:  # fmt: skip
     """Return the data of the arrays above; raise InputError if they do not fit.
 
-    With `windows`, `x` and `y` are one recording, (steps, n_in) and (steps, n_out). `fractions` are the shares of the
-    sequences for training, validation and test, in their order, if the data have no arrays `valid_x` or `test_x`.
-    With `matlab`, a last axis of length 1 may be missing. `others` names arrays that were not read, for messages.
+    `read` holds the files of each part that has some of its own. Those for training may hold the other parts too, as
+    `valid_x` or `test_x`. With `windows`, `x` and `y` are recordings, (steps, n_in) and (steps, n_out), of which `rows`
+    are read. `fractions` are the shares of the sequences for training, validation and test, in their order, if the data
+    have no other parts.
     """
-    for each in ("x", "y"):
-        if each not in arrays:
-            held = ", ".join([*arrays, *others]) or "nothing"
-            raise InputError(f"{source} has no array {each}{near_hint(each, others)}: it holds {held}; name it {each}")
-    check_filled(arrays, source)
-    if windows is None:
-        parts, left_out = _sequence_parts(arrays, ArrayFormat(source, time_first, matlab, loss), fractions)
-        read = assembled(parts, loss, name, source, sha256, left_out=left_out)
-        return replace(read, notes=(left_out_note(left_out),)) if left_out else read
-    given = [each for each in arrays if each not in ("x", "y")]
-    if given or time_first:
-        what = given[0] if given else Message("{time_first:True}")
-        raise InputError(
-            Message("{window} cuts one recording, and {0} is for separate sequences: leave one of them out", what)
-        )
-    for role in ("x", "y"):
-        if isinstance(arrays[role], list):
-            raise InputError(Message(
-                "{window} cuts one recording, and {0} of {1} is a list of {2}: leave one of them out", role, source,
-                counted(len(arrays[role]), "array"),
-            ))  # fmt: skip
-        check_size(np.shape(arrays[role]), 8, f"{role} of {source}")
-    x, y = (as_column(np.asarray(arrays[role]), matlab) for role in ("x", "y"))
-    parts, notes = recording_parts({"train": [Signals(x, y)]}, windows, fractions, source)
-    return assembled(parts, loss, name, source, sha256, notes=notes)
+    pieces = [piece for part, files in read.items() for file in files for piece in pieces_of(part, file, read)]
+    if windows is not None and time_first:
+        raise InputError(Message(
+            "{window} cuts one recording, and {time_first:True} is for separate sequences: leave one of them out"
+        ))  # fmt: skip
+    notes: list[str] = []
+    if windows is not None:
+        signals: dict[str, list[Signals]] = {}
+        for piece in pieces:
+            found, turned = piece_signals(piece, (rows or {}).get(piece.part, (None, None)))
+            signals.setdefault(piece.part, []).extend(found)
+            notes += turned
+        cut, more = recording_parts(signals, windows, fractions, source)
+        return assembled(cut, loss, name, source, sha256, notes=(*dict.fromkeys(notes), *more))
+    first, pieces = counted_from_zero(pieces, loss)
+    of_parts: dict[str, list[UncheckedPart]] = {}
+    for piece in pieces:
+        arrays, more = together(piece.file, piece.prefix)
+        notes += more
+        check_filled({piece.prefix + role: each for role, each in arrays.items()}, piece.file.source)
+        first_steps = time_first and not holds_trials(piece.file, piece.prefix)  # trials were put in order
+        layout = ArrayFormat(piece.file.source, first_steps, piece.file.matlab, loss)
+        check_sequences(arrays, piece)
+        made = arranged({role: arrays.get(role) for role in ROLES}, piece.prefix, layout)
+        of_parts.setdefault(piece.part, []).append(made)
+    parts, left_out = {}, 0
+    for part, each in of_parts.items():
+        parts[part], fewer = scored_part(_joined(each, source), f"the {part} part of {source}")
+        left_out += fewer
+    parts = _in_parts(parts, fractions, source, own_test="test" in read)
+    if first:
+        notes.append("classes count from 1: class 1 is output 0; if they are numbers, use the squared loss")
+    notes += [left_out_note(left_out)] if left_out else []
+    return assembled(
+        parts, loss, name, source, sha256, notes=tuple(dict.fromkeys(notes)), first_class=first, left_out=left_out
+    )
 
 
-def check_filled(arrays: Mapping[str, Arrays], source: str) -> None:
-    """Raise InputError if an array is empty."""
-    for name, value in arrays.items():
-        for each in [value] if isinstance(value, np.ndarray) else value:
-            if each.size == 0:
-                raise InputError(f"{name} of {source} has shape {each.shape}, which holds nothing: give some numbers")
+def _joined(parts: Sequence[UncheckedPart], source: str) -> UncheckedPart:
+    """Return the sequences of several files as one part."""
+    for role in "xy":
+        shapes = {getattr(part, role).shape[1:] for part in parts}
+        if len(shapes) > 1:
+            raise InputError(f"{role} differs between {source} and the files after it: give the same kind of sequences")
+    found = joined(parts)
+    assert found is not None
+    return found
 
 
 def assembled(
@@ -240,27 +291,23 @@ def _chosen_loss(parts: Mapping[str, UncheckedPart], loss: str, source: str) -> 
     return loss, "as given"
 
 
-def _sequence_parts(
-    arrays: Mapping[str, Arrays], layout: ArrayFormat, fractions: Sequence[float] | None
-) -> tuple[dict[str, UncheckedPart], int]:
-    """Return the parts of arrays of sequences, and how many sequences are in none, without a scored step."""
-    given = [part for part, prefix in PREFIXES.items() if any(prefix + role in arrays for role in ROLES)]
-    parts, left_out = {}, 0
-    for part in given:
-        roles = {role: arrays.get(PREFIXES[part] + role) for role in ROLES}
-        for role in ("x", "y"):
-            if roles[role] is None:
-                raise InputError(f"{layout.source} has no array {PREFIXES[part]}{role}: each part needs x and y")
-        found = arranged(roles, PREFIXES[part], layout)
-        parts[part], more = scored_part(found, f"the {part} part of {layout.source}")
-        left_out += more
-    if given == ["train"]:
-        whole = parts["train"]
-        edges = part_ranges(whole.lengths.size, fractions, layout.source, "sequence")
-        return {name: whole.columns(start, stop) for name, (start, stop) in edges.items() if stop > start}, left_out
+def _in_parts(
+    given: dict[str, UncheckedPart], fractions: Sequence[float] | None, source: str, own_test: bool
+) -> dict[str, UncheckedPart]:
+    """Return the parts of sequences; those for training are cut if they are the only ones, or with a test of its own.
+
+    `own_test` says whether the test comes from other files.
+    """
+    if list(given) == ["train"] or (own_test and "valid" not in given):
+        whole, own = given["train"], {name: part for name, part in given.items() if name == "test"}
+        if own and fractions is not None and fractions[2]:
+            raise InputError(Message("{0} has its own sequences for the test: give {fractions} that end in 0", source))
+        edges = part_ranges(whole.lengths.size, fractions, source, "sequence")
+        return {**{name: whole.columns(start, stop) for name, (start, stop) in edges.items() if stop > start}, **own}
     if fractions is not None:
-        raise InputError(Message("{0} has arrays for its {1} part: leave {fractions} out", layout.source, given[-1]))
-    return parts, left_out
+        last = list(given)[-1]
+        raise InputError(Message("{0} has arrays for its {1} part: leave {fractions} out", source, last))
+    return given
 
 
 def scored_part(part: UncheckedPart, where: str) -> tuple[UncheckedPart, int]:

@@ -1,4 +1,4 @@
-"""Read `.npz`, `.npy` and `.mat` files that others may have made: plain numbers within a bound, never a pickle."""
+"""Read `.npz` and `.npy` files that others may have made: plain numbers within a bound, never a pickle."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import hashlib
 import io
 import math
 import os
-import struct
 import warnings
 import zipfile
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -27,7 +25,6 @@ NUMBERS = "fiub"
 """NumPy's letters of the types that are read: real numbers, integers and Booleans."""
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 """What reads the header of an array: its shape, whether columns come first, and its type, by version of the format."""
-_COMPRESSED, _MAT5_HEADER = 15, 128  # of MATLAB's format 5
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes
 
 
@@ -40,32 +37,40 @@ class ArrayFile(NamedTuple):
 
 
 def read_array_file(path: str | os.PathLike[str], wanted: Callable[[str], bool]) -> ArrayFile:
-    """Read the arrays of numbers whose names are wanted from a regular file that ends in .npz, .npy or .mat.
+    """Read the arrays of numbers whose names are wanted from a regular file that ends in .npz or .npy.
 
     The file, and all arrays that are read, may each take a sixteenth of the machine's memory. The one array of a .npy
     file is named `x`. Pickled objects are never loaded.
     """
     content = file_content(path)
     suffix = Path(path).suffix.lower()
-    read = {".npz": _read_npz, ".npy": _read_npy_file, ".mat": _read_mat}[suffix]
+    read = {".npz": _read_npz, ".npy": _read_npy_file}[suffix]
+    with damage_reported(path):
+        arrays, others = read(content, str(path), wanted)
+    return ArrayFile(arrays, others, hashlib.sha256(content).hexdigest())
+
+
+@contextlib.contextmanager
+def damage_reported(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise InputError for an error of a library that reads a file of arrays: the file is damaged."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of headers that are Python expressions, and of MATLAB's objects
-            arrays, others = read(content, str(path), wanted)
+            yield
     except InputError:
         raise
-    except Exception as error:  # damage can surface in NumPy, SciPy, zipfile or zlib
+    except Exception as error:  # damage can surface in NumPy, SciPy, h5py, zipfile or zlib
+        suffix = Path(path).suffix.lower()
         raise InputError(
             f"{path} cannot be read as a {suffix} file of plain arrays ({_reason(error)}): save it again"
         ) from error
-    return ArrayFile(arrays, others, hashlib.sha256(content).hexdigest())
 
 
 def file_content(path: str | os.PathLike[str]) -> bytes:
     """Return the bytes of a file of arrays or a table; raise InputError if it is missing, empty or too large."""
-    what = "give a file of arrays (.npz, .npy, .mat) or a table (.csv, .tsv)"
+    what = "give a file of arrays (.npz, .npy, .mat, .h5) or a table (.csv, .tsv)"
     try:
-        data = read_bytes(path, memory_share(TEXT_SHARE))
+        data = read_bytes(path, most_bytes())
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}: {what}") from error
     except (OSError, ValueError) as error:
@@ -75,9 +80,14 @@ def file_content(path: str | os.PathLike[str]) -> bytes:
     return data
 
 
+def most_bytes() -> int:
+    """Return how many bytes a file of arrays, or all its arrays that are read, may take."""
+    return memory_share(TEXT_SHARE)
+
+
 def check_size(shape: tuple[int, ...], itemsize: int, name: str, taken: int = 0) -> int:
     """Return the bytes of an array; raise InputError if it, with `taken` bytes of others, is beyond the bound."""
-    size, most = math.prod(shape) * itemsize, memory_share(TEXT_SHARE)
+    size, most = math.prod(shape) * itemsize, most_bytes()
     if size + taken > most:
         shown = f"({', '.join(map(_count, shape))}{',' if len(shape) == 1 else ''})"
         raise InputError(
@@ -109,6 +119,20 @@ def npz_names(content: bytes) -> tuple[str, ...]:
             return tuple(name.removesuffix(".npy") for name in archive.namelist())
     except Exception:  # whoever reads the arrays reports the damage
         return ()
+
+
+def npz_headers(content: bytes) -> dict[str, tuple[tuple[int, ...], np.dtype[Any] | None]]:
+    """Return the shape and the type of each array in a .npz file; the type is None if its header cannot be read."""
+    found: dict[str, tuple[tuple[int, ...], np.dtype[Any] | None]] = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            found[name] = ((), None)
+            if member.compress_type in _METHODS and name != member.filename:
+                with contextlib.suppress(Exception), archive.open(member) as stream:
+                    shape, _, dtype = HEADERS[npy.read_magic(stream)](stream)
+                    found[name] = (shape, dtype)
+    return found
 
 
 def _read_npz(content: bytes, source: str, wanted: Callable[[str], bool]) -> tuple[dict[str, NDArray[Any]], Any]:
@@ -156,64 +180,3 @@ def check_type(dtype: np.dtype[Any], name: str) -> None:
         kinds = {"O": "Python objects, which are never loaded", "c": "complex numbers", "U": "strings", "S": "strings"}
         held = "records" if dtype.names is not None else kinds.get(dtype.kind, f"values of type {dtype}")
         raise InputError(f"{name} holds {held}: save an array of real numbers or integers")
-
-
-# ---------------------------------------------------------------------- MATLAB
-
-
-def mat_names(content: bytes) -> tuple[str, ...]:
-    """Return the names of the variables in a MATLAB file; none if it is damaged or of version 7.3."""
-    from scipy.io import whosmat
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return tuple(name for name, _, _ in whosmat(io.BytesIO(content)))
-    except Exception:  # whoever reads the variables reports the damage
-        return ()
-
-
-def _read_mat(content: bytes, source: str, wanted: Callable[[str], bool]) -> tuple[dict[str, NDArray[Any]], Any]:
-    found, others = load_mat(content, source, wanted)
-    for name, value in found.items():
-        if not isinstance(value, np.ndarray):
-            raise InputError(f"array {name} of {source} is sparse or an object: save a full array of numbers")
-        check_type(value.dtype, f"array {name} of {source}")
-    return found, others
-
-
-def load_mat(content: bytes, source: str, wanted: Callable[[str], bool]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return variables of a MATLAB file as SciPy loads them, and the names of the others."""
-    from scipy.io import loadmat, whosmat
-
-    if content[:19] == b"MATLAB 7.3 MAT-file" or content[:4] == b"\x89HDF":
-        raise InputError(f"{source} is a MATLAB file of version 7.3, which is not read: save it in MATLAB with -v7")
-    _check_unpacked(content, source)
-    taken, names, others = 0, [], []
-    for name, shape, _ in whosmat(io.BytesIO(content)):
-        if wanted(name):
-            taken += check_size(tuple(shape), 8, f"array {name} of {source}", taken)
-            names.append(name)
-        else:
-            others.append(name)
-    found = loadmat(io.BytesIO(content), variable_names=names, struct_as_record=True) if names else {}
-    return {name: found[name] for name in names if name in found}, tuple(others)
-
-
-def _check_unpacked(content: bytes, source: str) -> None:
-    """Raise InputError if the compressed variables of a MATLAB file are beyond the bound when they are unpacked."""
-    order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
-    left, position = memory_share(TEXT_SHARE), _MAT5_HEADER
-    while order is not None and position + 8 <= len(content):
-        kind, size = struct.unpack_from(f"{order}II", content, position)
-        position += 8
-        if kind == _COMPRESSED:
-            unpacker = zlib.decompressobj()
-            piece: bytes = content[position : position + size]
-            with contextlib.suppress(zlib.error):  # SciPy reports the damage
-                while piece and left >= 0:
-                    left -= len(unpacker.decompress(piece, 2**20))
-                    piece = unpacker.unconsumed_tail
-        if left < 0:
-            raise InputError(f"{source} unpacks to more than a sixteenth of the memory: give fewer sequences")
-        position += size

@@ -95,6 +95,16 @@ class UncheckedPart:
         )  # fmt: skip
         return found, int((~kept).sum())
 
+    def at_every_step(self) -> UncheckedPart:
+        """Return the sequences with targets and weights at every step, 0 except at the last one if that is scored."""
+        if not self.last_only:
+            return self
+        ends = np.cumsum(self.lengths) - 1
+        y = np.zeros((len(self.x), *self.y.shape[1:]), self.y.dtype)
+        weights = np.zeros(len(self.x), np.float32)
+        y[ends], weights[ends] = self.y, 1
+        return replace(self, y=y, weights=weights, last_only=False)
+
     @property
     def scored(self) -> NDArray[np.bool_]:
         """Which targets are scored, in the shape of y."""
@@ -158,15 +168,20 @@ class UncheckedPart:
 
 
 def joined(parts: Sequence[UncheckedPart]) -> UncheckedPart | None:
-    """Return the sequences of several parts one after another; None if there are none. All parts have weights."""
+    """Return the sequences of several parts one after another; None if there are none."""
     if len(parts) < 2:
         return parts[0] if parts else None
-    n_out = parts[0].y.shape[1]
-    given = [part.weights for part in parts if part.weights is not None]
-    if any(each.ndim == 2 for each in given):
-        given = [np.repeat(each[:, None], n_out, axis=1) if each.ndim == 1 else each for each in given]
-    x, y = (np.concatenate([getattr(part, role) for part in parts]) for role in "xy")
-    return UncheckedPart(x, y, np.concatenate(given), np.concatenate([part.lengths for part in parts]))
+    last_only = all(part.last_only for part in parts)
+    parts = [part if last_only else part.at_every_step() for part in parts]
+    weights = None
+    if any(part.weights is not None for part in parts):
+        given = [np.ones(len(part.x), np.float32) if part.weights is None else part.weights for part in parts]
+        if any(each.ndim == 2 for each in given):
+            n_out = parts[0].y.shape[1]
+            given = [np.repeat(each[:, None], n_out, axis=1) if each.ndim == 1 else each for each in given]
+        weights = np.concatenate(given)
+    x, y, lengths = (np.concatenate([getattr(part, role) for part in parts]) for role in ("x", "y", "lengths"))
+    return UncheckedPart(x, y, weights, lengths, parts[0].prefix, last_only)
 
 
 def _broadcast(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
@@ -232,7 +247,7 @@ def _arranged_lists(arrays: Mapping[str, Arrays | None], prefix: str, layout: Ar
     The arrays of a list have the steps first, whatever the layout says. Their shapes are checked as if all sequences
     were a single one.
     """
-    source, layout = layout.source, layout._replace(time_first=False, matlab=False)
+    source, layout = layout.source, layout._replace(time_first=False)
     x, y, mask = arrays["x"], arrays["y"], arrays["mask"]
     if not isinstance(x, list):
         which = prefix + ("y" if isinstance(y, list) else "mask")
@@ -370,6 +385,8 @@ def _classes(
     y: Values, N: int, steps: tuple[int, int], name: str, prefix: str, layout: ArrayFormat
 ) -> tuple[Values, bool]:
     """Return classes (T, N), or those of the last step, (N,), and True."""
+    if layout.matlab and y.shape == (*steps, 1):
+        y = y[:, :, 0]
     if y.dtype.kind == "f":
         rounded = np.where(np.isfinite(y), y, -1)
         if (rounded != np.round(rounded)).any() or (np.abs(rounded) > MOST_SYMBOLS).any():

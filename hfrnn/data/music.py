@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.choices import PARTS
-from hfrnn.data.array_files import check_size, file_content, load_mat, mat_names, npz_names, read_array_file
+from hfrnn.data.array_files import check_size, file_content, npz_names, read_array_file
 from hfrnn.data.corpora import find_files
+from hfrnn.data.matlab import load_mat, mat_names
 from hfrnn.data.ragged import RaggedPool, first_rows
 from hfrnn.errors import InputError
 from hfrnn.wording import left_out_note

@@ -168,11 +168,6 @@ def _begins(steps: int, window: int, stride: int, burn_in: int, overlapping: boo
     return np.array([*range(0, last, stride), last])
 
 
-def as_column(values: Values, matlab: bool) -> Values:
-    """Return one recording of a file; a row (1, steps), as a MATLAB file holds a vector, becomes (steps, 1)."""
-    return values.T if matlab and values.ndim == 2 and values.shape[0] == 1 else values
-
-
 def two_axes(values: Values, name: str, source: str) -> Values:
     """Return the values of one recording as (steps, n), finite and as float64."""
     found = values[:, None] if values.ndim == 1 else values

@@ -439,6 +439,8 @@ def files_of(config: TrainConfig, name: str) -> tuple[str, ...]:
     """Return the paths that an option names; none if it names something else, such as a corpus or columns."""
     value = config.values.get(name)
     listed = value if isinstance(value, tuple) else () if value is None else (str(value),)
+    if name == "targets" and not {*listed} <= {str(each) for each in config.kind.files(config.values)}:
+        return ()  # names of columns, or of datasets such as /session/rates
     return listed if listed and all(map(os.path.isabs, listed)) else ()
 
 

@@ -163,8 +163,10 @@ def test_a_flag_supersedes_what_was_for_another_choice(tmp_path: Path) -> None:
     assert over('arch = "hornn-fofe"\nalpha = 0.6', "--arch", "scrn")["alpha"] == 0.6
     assert over('level = "word"\nmin_count = 7', "--level", "char").get("min_count") is None
     text = text_file(tmp_path)
-    found = over('data = "a.csv"\ninputs = ["a"]\ntargets = ["b"]\nwindow = 40', "--data", tmp_path / "b.npz")
-    assert (found["window"], {"inputs", "targets"} & found.keys()) == (40, set())
+    table = 'data = "a.csv"\ninputs = ["a"]\ntargets = ["b"]\nwindow = 40'
+    assert not {"inputs", "targets"} & over(table, "--data", "addition").keys()
+    found = over(table, "--data", tmp_path / "b.npz")
+    assert (found["window"], found["inputs"], found["targets"]) == (40, ["a"], ["b"])
     found = over('data = "addition"\nlength = 30', text)
     assert (found["text"], {"data", "length"} & found.keys()) == (str(text), set())
     found = over('optimizer = "sgd"\nlearning_rate = 0.3', "--optimizer", "adam")
@@ -185,7 +187,7 @@ def test_data_and_files_are_given_once() -> None:
 
 
 SEVERAL = {
-    "--data a.npz b.npz": "--data names a.npz and b.npz, and an array file is read from one file: give one",
+    "--data a.npz b.npz": "there is no file",
     "--data a.csv --data b.npz": "--data names a.csv, which is a table, and b.npz",
     "--data r/*.csv --inputs u --targets y": "--data is r/*.csv, and there is no such table: give another pattern",
     "--data empty --inputs u": "empty is a folder, which is read as MIDI music, and has no files that end in",

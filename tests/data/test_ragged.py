@@ -11,7 +11,7 @@ import pytest
 from support.array_files import npz
 
 from hfrnn.data import array_files
-from hfrnn.data.array_data import from_memory, load_arrays
+from hfrnn.data.array_data import Files, from_memory, load_arrays, load_files
 from hfrnn.data.music import KEYS, music_batch
 from hfrnn.data.sampler import SequenceSampler
 from hfrnn.errors import InputError
@@ -148,6 +148,26 @@ def test_sequences_without_a_scored_step_are_left_out_with_a_count(tmp_path: Pat
         assert data.train.lengths.tolist() == [9, 14, 1, 14]
         assert data.valid is not None
         assert data.valid.lengths.tolist() == [2]
+
+
+def test_files_with_classes_at_the_last_step_at_every_step_and_masked_are_put_together(tmp_path: Path) -> None:
+    x, classes, mask = np.zeros((2, 3, 1)), np.array([[0, 1, 2], [2, 1, 0]]), np.array([[1, 0, 1], [0, 0, 0]])
+    arrays = {"last": {"y": classes[:, -1]}, "every": {"y": classes}, "masked": {"y": classes, "mask": mask}}
+    for name, each in arrays.items():
+        (tmp_path / f"{name}.npz").write_bytes(npz({"x": x, **each}))
+
+    def weights(*names: str) -> list[Any]:
+        files = Files([str(tmp_path / f"{name}.npz") for name in names])
+        data = load_files({"train": files}, fractions=(1, 0, 0))
+        assert (data.loss, data.left_out) == ("softmax", names.count("masked"))
+        scored = data.train.weights.T > 0
+        expected = np.tile(classes, (len(names), 1))[: len(scored)]
+        assert (data.train.targets.T[scored] == expected[scored]).all()
+        return scored.astype(int).tolist()
+
+    assert weights("last", "last") == [[0, 0, 1]] * 4
+    assert weights("every", "last") == [[1, 1, 1]] * 2 + [[0, 0, 1]] * 2
+    assert weights("last", "every", "masked") == [[0, 0, 1]] * 2 + [[1, 1, 1]] * 2 + [[1, 0, 1]]
 
 
 def test_data_without_any_scored_step_are_refused() -> None:

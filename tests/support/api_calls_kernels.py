@@ -85,7 +85,7 @@ CALLS: list[Call] = [
         name=NAME.but({"string of a number": False}), kind=nothing(),
         default=number().or_none().but({"10**30": False, "-10**30": False}), help=TEXT, least=BOUND, most=BOUND,
         above=BOUND, below=BOUND, unit=TEXT, zero=TEXT, otherwise=TEXT, choices=nothing().but({"empty list": None}),
-        **dict.fromkeys(("digits", "named", "group", "needs", "shapes", "path", "presets"))),  # those are not for users
+        **dict.fromkeys(("digits", "named", "group", "needs", "shapes", "path", "presets", "several"))),
     tried(hfrnn.Slot, {"name": "a", "width": 2}),
     tried(from_torch, {"model": state_dict, "activation": "tanh"}, model=MODEL, embedding=EMBEDDING),
     tried(to_torch, {**KNOWN, "theta": vector}, **ARGUMENTS, theta=THERE),

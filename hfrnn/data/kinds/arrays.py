@@ -1,105 +1,230 @@
-"""A file of arrays (.npz, .npy, .mat): sequences of numbers or symbols, or one recording; or piano rolls."""
+"""Files of arrays (.npz, .npy, .mat, .h5): sequences of numbers or symbols, or recordings; or piano rolls."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hfrnn.data.kinds.data_kind import DataKind, Reading, refuse
-from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, TARGETS, NumberSequences, recording
-from hfrnn.errors import InputError
-from hfrnn.option import Option
+from hfrnn.data.kinds.data_kind import DataKind, Reading, Shown, refuse
+from hfrnn.data.kinds.number_sequences import (
+    CUT,
+    FRACTIONS,
+    INPUTS,
+    LOSS,
+    OF_PARTS,
+    OTHER_PARTS,
+    ROWS,
+    STANDARDIZE,
+    TARGETS,
+    TEST,
+    VALID,
+    NumberSequences,
+    recording,
+    side_by_side,
+    slice_of,
+)
+from hfrnn.errors import InputError, Message
+from hfrnn.option import Option, argument
 
 if TYPE_CHECKING:
+    from hfrnn.data.array_data import Files
+    from hfrnn.data.held import Content
+    from hfrnn.data.named_arrays import ArrayNames
     from hfrnn.data.windows import Windows
 
-SUFFIXES = (".npz", ".npy", ".mat")
+SUFFIXES = (".npz", ".npy", ".mat", ".h5", ".hdf5")
 TIME_FIRST = Option(
     "time_first", bool, False, "Arrays are (steps, sequences, ...) instead of (sequences, steps, ...).", group="Data"
 )
+MASK = Option(
+    "mask", str, None, "Array of a file with weights of the targets, 0 where nothing is scored.", group="Data",
+    otherwise="the array mask of a file",
+)  # fmt: skip
 
 
 class ArrayFile(NumberSequences):
-    """The arrays x, y, mask and lengths of a file, and those of its parts."""
+    """The arrays x, y, mask and lengths of files and those of their parts, or arrays by other names."""
 
     about = "an array file"
     suffixes = reads = SUFFIXES
-    options = (FRACTIONS, TARGETS, *CUT, TIME_FIRST, LOSS, STANDARDIZE)
+    options = (
+        FRACTIONS, INPUTS, TARGETS, MASK, *CUT, TIME_FIRST, LOSS, STANDARDIZE, VALID, TEST, ROWS, *OF_PARTS
+    )  # fmt: skip
+    several = True
+    names_columns = True
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        targets = options["targets"]
-        named = {} if targets is None else {"targets": (os.path.abspath(",".join(targets)),)}
-        return {**super().resolved(options), **named}
+        found = super().resolved({**options, "data": ""})
+        for name in ("data", *OTHER_PARTS):
+            paths = tuple(map(os.path.abspath, _listed(options[name])))
+            found[name] = paths[0] if len(paths) == 1 else paths or None
+            targets = options[_targets_of(name)]
+            if targets is not None and _are_pairs(_listed(options[name] or options["data"])):
+                found[_targets_of(name)] = (os.path.abspath(",".join(targets)),)
+        return found
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[str | os.PathLike[str]]:
-        pair = options["targets"] if str(options["data"]).lower().endswith(".npy") else None
-        return [str(options["data"]), *(pair or ())]
+        found: list[str | os.PathLike[str]] = []
+        for name in ("data", *OTHER_PARTS):
+            paths = _listed(options[name])
+            found += [*paths, *(options[_targets_of(name)] or () if _are_pairs(paths) else ())]
+        return found
 
     @classmethod
     def open(cls, options: Mapping[str, Any], given: Any = None) -> DataKind:
-        """Read the arrays of a file. A file of piano rolls opens as music."""
-        from hfrnn.data.array_data import load_arrays
+        """Read the arrays of files. A file of piano rolls opens as music."""
+        from hfrnn.data.array_data import load_files
         from hfrnn.data.kinds.music import Music
         from hfrnn.data.music import load_rolls
 
-        rolls = load_rolls(options["data"])
+        paths = _listed(options["data"])
+        rolls = load_rolls(paths[0]) if len(paths) == 1 and options["inputs"] is None else None
         if rolls is not None:
             refuse(options, cls.options, f"{options['data']} holds piano rolls")
             return Music(rolls)
-        targets = None if options["targets"] is None else ",".join(options["targets"])
-        return cls(options, load_arrays(
-            options["data"], targets, time_first=options["time_first"], fractions=options["fractions"],
-            loss=options["loss"], windows=windows_of(options),
+        _check_rows(options)
+        return cls(options, load_files(
+            parts_of(options), time_first=options["time_first"], fractions=options["fractions"], loss=options["loss"],
+            windows=windows_of(options),
         ))  # fmt: skip
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """The checksums of the data and, if there are several, of each file; the first class if it is not 0."""
+        files, first = self.data.files, self.data.first_class
+        return {
+            **super().checksums,
+            **({"files_sha256": " ".join(files)} if len(files) > 1 else {}),
+            **({"first_class": str(first)} if first else {}),
+        }
+
+    @classmethod
+    def shown(cls, path: str) -> Shown:
+        from hfrnn.data.array_choice import suggested
+        from hfrnn.data.named_arrays import open_holding
+
+        holding = open_holding(path)
+        rows = tuple((held.name, held.shape, held.what) for held in holding.held)
+        return Shown(holding.about, rows, suggested(holding))
 
     @classmethod
     def read_file(cls, options: Mapping[str, Any], path: str, n_out: int, loss: str) -> Reading:
         return read_arrays(options, path, n_out, loss)
 
 
+def _listed(given: Any) -> tuple[str, ...]:
+    return () if given is None else tuple(map(str, given)) if isinstance(given, tuple) else (str(given),)
+
+
+def _targets_of(name: str) -> str:
+    return "targets" if name == "data" else f"{name}_targets"
+
+
+def _are_pairs(paths: Sequence[str]) -> bool:
+    """Return whether the targets of some files are in a file of their own."""
+    return bool(paths) and paths[0].lower().endswith(".npy")
+
+
+def _check_rows(options: Mapping[str, Any]) -> None:
+    """Raise InputError if rows of a recording were asked for, but the arrays hold sequences."""
+    name = next((each for each in ("rows", "valid_rows", "test_rows") if options[each] is not None), None)
+    if name is not None and options["window"] is None:
+        raise InputError(Message(
+            f"{argument(name)} was given, and {{window}} was not: rows are those of a recording that {{window}} cuts"
+        ))  # fmt: skip
+
+
+def parts_of(options: Mapping[str, Any]) -> dict[str, Files]:
+    """Return the files of each part that has files, names or rows of its own."""
+    from hfrnn.data.array_data import Files
+
+    paths = _listed(options["data"])
+    for name in ("data", *OTHER_PARTS):
+        if _are_pairs(given := _listed(options[name])) and len(given) > 1:
+            raise InputError(Message(
+                f"{argument(name)} names {{0}} and {{1}}, and the targets of a .npy file are in another one: give one",
+                *given[:2],
+            ))  # fmt: skip
+    found = {"train": Files(paths, names_of(options), slice_of(options["rows"], "rows"))}
+    for part in OTHER_PARTS:
+        own = [name for name in ("inputs", "targets", "rows") if options[f"{part}_{name}"] is not None]
+        if options[part] is not None or own:
+            rows = options[f"{part}_rows"]
+            files = _listed(options[part]) or paths
+            found[part] = Files(files, names_of(options, part), slice_of(rows, f"{part}_rows"))
+    return found
+
+
+def names_of(options: Mapping[str, Any], part: str = "") -> ArrayNames:
+    """Return the names of the arrays of a part; by default they are those for training."""
+    from hfrnn.data.named_arrays import ArrayNames
+
+    own = {name: options.get(f"{part}_{name}") if part else None for name in ("inputs", "targets")}
+    pairs = part and _are_pairs(_listed(options[part]))
+    inputs, targets = (each or (None if pairs else options.get(name)) for name, each in own.items())
+    return ArrayNames(inputs, targets, options.get("mask"), part if any(own.values()) or pairs else "")
+
+
 def windows_of(options: Mapping[str, Any]) -> Windows | None:
-    """Return how to cut one recording in an array; None if the array holds sequences."""
+    """Return how to cut recordings in arrays; None if the arrays hold sequences."""
     from hfrnn.data.windows import Windows
 
     return None if options["window"] is None else Windows(options["window"], options["stride"], options["burn_in"])
 
 
 def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) -> Reading:
-    """Return the sequences, or the recording, of a file of arrays. Of its parts, only that for training is read."""
+    """Return the sequences, or the recordings, of a file of arrays. Of its parts, only that for training is read."""
     import numpy as np
 
-    from hfrnn.data.array_data import ROLES, check_filled
-    from hfrnn.data.array_files import read_array_file
+    from hfrnn.data.array_parts import Piece, check_filled, piece_signals
     from hfrnn.data.array_shapes import ArrayFormat, arranged
-    from hfrnn.data.windows import as_column, two_axes
+    from hfrnn.data.named_arrays import ROLES, holds_trials, read_file_arrays, together
+    from hfrnn.data.windows import two_axes
 
-    found = read_array_file(path, ROLES.__contains__)
-    arrays, name = found.arrays, Path(path).name
-    if "x" not in arrays:
-        held = ", ".join([*arrays, *found.others]) or "nothing"
-        raise InputError(f"{path} has no array x: it holds {held}; name the inputs x")
-    note = "" if "y" in arrays else f"{name} has no array y"
-    matlab, windows = path.lower().endswith(".mat"), windows_of(options)
+    names, windows, name = names_of(options), windows_of(options), Path(path).name
+    if path.lower().endswith(".npy") or _are_pairs(_listed(options["data"])):
+        names = type(names)()
+    file = read_file_arrays(path, names, windows is not None)
+    if "x" not in file.content:
+        raise InputError(file.lacks["x"])
+    note: str | Message = "" if "y" in file.content else _no_targets(file.lacks["y"], name, names.chosen)
     if windows is not None:
-        x, *rest = (two_axes(as_column(arrays[role], matlab), role, path) for role in ("x", "y") if role in arrays)
-        y = rest[0] if rest else None
-        if y is not None and len(x) != len(y):
-            raise InputError(f"x has {len(x)} steps and y {len(y)} in {path}: give as many in both")
-        burn_in = windows.checked()[2]
-        return Reading(name, *recording(x, y, None, 0, burn_in), recording=True, note=note, burn_in=burn_in)
+        found, burn_in = [], windows.checked()[2]
+        for each in piece_signals(Piece("train", file, ""))[0]:
+            x, y = two_axes(each.inputs, "x", path), None
+            if not note:
+                missing = each.missing
+                y = two_axes(each.targets if missing is None else np.where(missing, 0, each.targets), "y", path)
+            found.append(recording(x, y, each.missing, 0, burn_in))
+        if len(found) == 1:
+            return Reading(name, *found[0], recording=True, note=note, burn_in=burn_in)
+        inputs, targets, weights = (
+            None if role[0] is None else side_by_side(role) for role in zip(*found, strict=True)
+        )
+        assert inputs is not None
+        steps = np.array([len(each[0]) for each in found])
+        return Reading(name, inputs, targets, weights, steps, note=note, burn_in=burn_in)
     classes = loss == "softmax"
+    arrays, _ = together(file, "")
     if note:
-        T_N = arrays["x"].shape[:2]
-        arrays = {
-            **{role: arrays[role] for role in ("x", "lengths") if role in arrays},
-            "y": np.zeros(T_N if classes else (*T_N, n_out), dtype=np.int64 if classes else np.float64),
-        }
+        kept: dict[str, Content] = {role: each for role, each in arrays.items() if role in ("x", "lengths")}
+        kind: type = np.int64 if classes else np.float64
+        given, width = kept["x"], () if classes else (n_out,)
+        if isinstance(given, list):
+            arrays = {**kept, "y": [np.zeros((len(each), *width), kind) for each in given]}
+        else:
+            arrays = {**kept, "y": np.zeros((*given.shape[:2], *width), kind)}
     check_filled(arrays, path)
-    layout = ArrayFormat(path, options["time_first"], matlab, loss)
+    layout = ArrayFormat(path, options["time_first"] and not holds_trials(file, ""), file.matlab, loss)
     part = arranged({role: arrays.get(role) for role in ROLES}, "", layout)
     x, y, weights, lengths = part.sequences(path)  # padded: so are the predictions
     return Reading(name, x, None if note else y, None if note else weights, lengths, note=note)
+
+
+def _no_targets(lacks: Message, name: str, chosen: bool) -> str | Message:
+    """Return why a file has no targets."""
+    return Message("{0}", lacks) if chosen else f"{name} has no array y"

@@ -44,6 +44,17 @@ class Reading(NamedTuple):
     times: NDArray[Any] | None = None
 
 
+class Shown(NamedTuple):
+    """What a file holds, for a person: what it is, the name, shape and class of each value, and options of `train`.
+
+    `options` are those that would read the file, by name; None if it has nothing to train on.
+    """
+
+    about: str
+    rows: tuple[tuple[str, str, str], ...]
+    options: Mapping[str, str] | None
+
+
 @dataclass(frozen=True)
 class Earlier:
     """What new data take over from an earlier run: the run that is resumed, or that of the option `init_from`.
@@ -291,6 +302,17 @@ class DataKind:
             The file cannot be read, or does not fit the options.
         """
         raise NotImplementedError
+
+    @classmethod
+    def shown(cls, path: str) -> Shown | None:
+        """Return what a file of such data holds; None if the kind does not say.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read.
+        """
+        return None
 
     # ------------------------------------------------------------------ the data of a run
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hfrnn.choices import LOSSES
 from hfrnn.data.kinds.data_kind import DataKind, Earlier
 from hfrnn.errors import InputError, Message
-from hfrnn.option import Need, Option
+from hfrnn.option import Need, Option, argument
 from hfrnn.wording import counted
 
 if TYPE_CHECKING:
@@ -40,18 +40,42 @@ FRACTIONS = Option(
     many=True, group="Data", otherwise="the corpus's own, else 0.9,0.1,0",
 )  # fmt: skip
 VALID = Option(
-    "valid", str, None, "File to validate on, instead of a part of the data; several recordings of a table.", path=True,
-    several=True, group="Data",
+    "valid", str, None, "File to validate on, instead of a part of the data; several tables or files of arrays.",
+    path=True, several=True, group="Data",
 )  # fmt: skip
 TEST = Option(
-    "test", str, None, "File to test on, instead of a part of the data; several recordings of a table.", path=True,
+    "test", str, None, "File to test on, instead of a part of the data; several tables or files of arrays.", path=True,
     several=True, group="Data",
+)  # fmt: skip
+INPUTS = Option(
+    "inputs", str, None,
+    "Columns of a table that the network reads, by name or by number from 1; or arrays of a file by name, such as "
+    "trials.u or /session/rates.",
+    many=True, digits=True, group="Data", otherwise="the array x of a file",
 )  # fmt: skip
 TARGETS = Option(
     "targets", str, None,
-    "Columns of a table to predict, by name or by number; for {data:FILE.npy}, the .npy file of the targets.",
-    many=True, digits=True, group="Data",
+    "Columns of a table, or arrays of a file, to predict; for {data:FILE.npy}, the .npy file of the targets.",
+    many=True, digits=True, group="Data", otherwise="the array y of a file",
 )  # fmt: skip
+OTHER_PARTS = ("valid", "test")
+ROWS = Option(
+    "rows", str, None,
+    "Rows of each table, or of each recording in a file of arrays, to read, A:B: from row A, counted from 0, up to but "
+    "not including B.",
+    group="Data",
+)  # fmt: skip
+OF_PARTS = tuple(
+    Option(
+        f"{part}_{name}", str, None, help.format(part), many=many, digits=True, group="Data", otherwise=f"{{{name}}}"
+    )
+    for part in OTHER_PARTS
+    for name, many, help in (
+        ("inputs", True, "Columns of a table, or arrays of a file, that the network reads in the {} part."),
+        ("targets", True, "Columns of a table, or arrays of a file, to predict in the {} part."),
+        ("rows", False, "Rows of the tables or recordings for the {} part, A:B."),
+    )
+)
 WINDOW = Option(
     "window", int, None, "Steps of a window; cuts one recording, a table or an array (steps, n), into sequences.",
     least=1, group="Data", otherwise="200 for a table",
@@ -284,3 +308,24 @@ def _constant_columns(what: str, values: NDArray[Any], weights: Any, names: tupl
 def _named(names: tuple[str, ...]) -> str:
     """Return names in parentheses; nothing without names."""
     return f" ({', '.join(names)})" if names else ""
+
+
+def slice_of(text: str | None, name: str) -> tuple[int | None, int | None]:
+    """Return the first row and the end of a range `A:B`, which may leave one of them out."""
+    if text is None:
+        return None, None
+    first, mark, end = text.partition(":")
+    numbers = [int(each) if each else None for each in (first, end) if each.isdecimal() or not each]
+    if not mark or len(numbers) < 2 or len(text) > 40 or (None not in numbers and numbers[0] >= numbers[1]):  # type: ignore[operator]
+        raise InputError(
+            Message(f"{argument(name)} is {{0!r}}: give A:B with A below B, such as 0:1000 or 1000:", text)
+        )
+    return numbers[0], numbers[1]
+
+
+def side_by_side(arrays: Sequence[Any]) -> Any:
+    """Return arrays (steps, 1, n) as one (T, N, n), padded with zeros."""
+    import numpy as np
+
+    T = max(len(each) for each in arrays)
+    return np.concatenate([np.pad(each, ((0, T - len(each)), (0, 0), (0, 0))) for each in arrays], axis=1)

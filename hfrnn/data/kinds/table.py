@@ -13,13 +13,19 @@ from hfrnn.data.kinds.memory import TABLES, Frames
 from hfrnn.data.kinds.number_sequences import (
     CUT,
     FRACTIONS,
+    INPUTS,
     LOSS,
+    OF_PARTS,
+    OTHER_PARTS,
+    ROWS,
     STANDARDIZE,
     TARGETS,
     TEST,
     VALID,
     NumberSequences,
     recording,
+    side_by_side,
+    slice_of,
 )
 from hfrnn.errors import InputError, Message
 from hfrnn.option import Need, Option, argument
@@ -31,12 +37,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".csv", ".tsv", ".dat", ".parquet", ".xlsx")
 """Suffixes of tables. A text file may be a table too, if it is given as `data`."""
-OTHER_PARTS = ("valid", "test")
 
-INPUTS = Option(
-    "inputs", str, None, "Columns of a table that the network reads, by name or by number from 1.", many=True,
-    digits=True, group="Data",
-)  # fmt: skip
 AHEAD = Option(
     "ahead", int, None, "Rows from an input to the target that it predicts.", least=0, group="Data",
     otherwise="1 if a column is an input and a target, else 0",
@@ -82,22 +83,7 @@ READING = (
         "unit", str, None, "Column that names the unit of each event.", digits=True, group="Data",
         needs=(Need("bin", unless=_no_bins),),
     ),
-    Option(
-        "rows", str, None, "Rows of each table to read, A:B: from row A, counted from 0, up to but not including B.",
-        group="Data",
-    ),
 )  # fmt: skip
-_OF_PARTS = tuple(
-    Option(
-        f"{part}_{name}", str, None, help.format(part), many=many, digits=True, group="Data", otherwise=f"{{{name}}}"
-    )
-    for part in OTHER_PARTS
-    for name, many, help in (
-        ("inputs", True, "Columns that the network reads in the tables of the {} part."),
-        ("targets", True, "Columns to predict in the tables of the {} part."),
-        ("rows", False, "Rows of the tables for the {} part, A:B."),
-    )
-)
 
 
 class Table(NumberSequences):
@@ -106,7 +92,7 @@ class Table(NumberSequences):
     about = "a table"
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     reads = (*SUFFIXES, ".txt")
-    options = (FRACTIONS, INPUTS, TARGETS, *CUT, AHEAD, LOSS, STANDARDIZE, VALID, TEST, *READING, *_OF_PARTS)
+    options = (FRACTIONS, INPUTS, TARGETS, *CUT, AHEAD, LOSS, STANDARDIZE, VALID, TEST, *READING, ROWS, *OF_PARTS)
     needed = ("inputs", "targets")
     several = True
     names_columns = True
@@ -202,7 +188,7 @@ class Table(NumberSequences):
             return Reading(Path(path).name, *found[0], recording=True, times=read.found[0].times, **more)
         import numpy as np
 
-        x, y, weights = (None if role[0] is None else _side_by_side(role) for role in zip(*found, strict=True))
+        x, y, weights = (None if role[0] is None else side_by_side(role) for role in zip(*found, strict=True))
         assert x is not None
         lengths = np.array([len(each.inputs) for each in read.found])
         return Reading(Path(path).name, x, y, weights, lengths, **more)
@@ -286,24 +272,3 @@ def _format(options: Mapping[str, Any], part: str = "") -> TableFormat:
     same = {name: options[name] for name in ("recording", "time", "decimal", "skip_rows", "fill", "bin", "unit")}
     asked = {name: f"{part}_{name}" for name in own if part and own[name] is not None}
     return TableFormat(inputs, targets, rows=rows, asked=asked, missing=options["missing"] or (), **same)
-
-
-def slice_of(text: str | None, name: str) -> tuple[int | None, int | None]:
-    """Return the first row and the end of a range `A:B`, which may leave one of them out."""
-    if text is None:
-        return None, None
-    first, mark, end = text.partition(":")
-    numbers = [int(each) if each else None for each in (first, end) if each.isdecimal() or not each]
-    if not mark or len(numbers) < 2 or len(text) > 40 or (None not in numbers and numbers[0] >= numbers[1]):  # type: ignore[operator]
-        raise InputError(
-            Message(f"{argument(name)} is {{0!r}}: give A:B with A below B, such as 0:1000 or 1000:", text)
-        )
-    return numbers[0], numbers[1]
-
-
-def _side_by_side(arrays: Sequence[Any]) -> Any:
-    """Return arrays (steps, 1, n) as one (T, N, n), padded with zeros."""
-    import numpy as np
-
-    T = max(len(each) for each in arrays)
-    return np.concatenate([np.pad(each, ((0, T - len(each)), (0, 0), (0, 0))) for each in arrays], axis=1)
