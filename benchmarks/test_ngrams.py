@@ -153,6 +153,7 @@ def test_the_beginning_of_a_corpus_has_a_file_of_its_own(monkeypatch: pytest.Mon
 
 
 @pytest.mark.corpus
+@pytest.mark.slow
 def test_a_modified_5_gram_has_its_known_perplexity_on_the_penn_treebank(monkeypatch, tmp_path) -> None:
     root = Path(os.environ.get("HFRNN_DATA") or BENCHMARKS.parent.parent / "shared" / "data").resolve()
     if not (root / "ptb").is_dir():

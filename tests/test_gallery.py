@@ -18,7 +18,7 @@ NAMES = [pytest.param(name, marks=mpi.needs_mpi) if name == "two-machines" else 
 
 
 @needs_matplotlib
-@pytest.mark.parametrize("name", slow_unless({"damping", "minimize"}.__contains__, NAMES))
+@pytest.mark.parametrize("name", slow_unless({"minimize"}.__contains__, NAMES))
 def test_a_page_runs_and_draws_its_picture(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
     for key, value in mpi.environment(MPLBACKEND="Agg").items():

@@ -40,6 +40,9 @@ EXAMPLES = re.compile(r"\n\n *Examples\n *-----+\n.*?\n *(?=\"\"\")", re.S)
 MOST_FUNCTION_LINES = 80
 
 
+parsed = functools.cache(ast.parse)
+
+
 def package_of(file: Path) -> str:
     return file.relative_to(PACKAGE).with_suffix("").parts[0]
 
@@ -61,7 +64,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 def violations(package: str, source: str) -> list[str]:
     found = []
-    for module in imports(ast.parse(source)):
+    for module in imports(parsed(source)):
         top, _, rest = module.partition(".")
         other = rest.split(".")[0]
         if top in NEVER:
@@ -104,7 +107,7 @@ TEST_MODULES = {file.stem for file in TESTS if file.stem.startswith("test_")}
 def test_a_file_of_tests_is_short_and_imports_no_other() -> None:
     sources = {str(file): file.read_text("utf-8") for file in TESTS}
     assert [file for file, source in sources.items() if len(source.splitlines()) > MOST_TEST_LINES] == []
-    named = {file: ".".join(imports(ast.parse(source))).split(".") for file, source in sources.items()}
+    named = {file: ".".join(imports(parsed(source))).split(".") for file, source in sources.items()}
     assert {file: names for file, parts in named.items() if (names := TEST_MODULES & {*parts})} == {}
 
 
@@ -122,7 +125,7 @@ MODULES = {module_name(file): file for file in FILES}
 def imported_modules(module: str, always: bool = True) -> set[str]:
     """The modules of hfrnn that one imports: all, also for its types and in functions, or those at its top."""
     found: set[str] = set()
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    tree = parsed(MODULES[module].read_text(encoding="utf-8"))
     for node in ast.walk(tree) if always else tree.body:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
@@ -173,7 +176,7 @@ def test_importing_hfrnn_loads_nothing_heavy() -> None:
 def test_commands_print_through_one_module() -> None:
     for file in (PACKAGE / "cli").glob("*.py"):
         if file.name != "output.py":
-            calls = {ast.unparse(node.func) for node in ast.walk(ast.parse(file.read_text("utf-8")))
+            calls = {ast.unparse(node.func) for node in ast.walk(parsed(file.read_text("utf-8")))
                      if isinstance(node, ast.Call)}  # fmt: skip
             allowed = {"click.echo"} if file.name == "__init__.py" else set()  # to the text of an error
             assert not calls & {"print", "click.echo", "sys.stdout.write", "sys.stderr.write"} - allowed, file

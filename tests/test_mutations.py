@@ -98,6 +98,7 @@ def lines_of(text: str, verdict: str) -> list[str]:
     return [lines[n + 2].strip() for n, line in enumerate(lines) if line.startswith(verdict)]
 
 
+@pytest.mark.nightly
 def test_survivors_and_stale_equivalents_are_reported(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (project / "hfrnn" / "sums.py").read_text()
     assert mutations.main(["--seed", "1"]) == 1

@@ -72,6 +72,7 @@ def test_samples_are_texts(tmp_path: Path) -> None:
     assert texts(run, "sample/end") == {4: json.loads((run / "summary.json").read_text())["sample"]}
 
 
+@pytest.mark.slow
 def test_updates_that_are_done_again_count_once(tmp_path: Path) -> None:
     tiny_train(tmp_path, callbacks=(TensorBoard(),), updates=2)
     copy = Path(shutil.copytree(tmp_path / "run", tmp_path / "copy"))

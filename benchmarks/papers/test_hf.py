@@ -173,6 +173,7 @@ def table(tmp_path: Path) -> Table:
     return Table("tiny", "[X] table 1: a fox", cells, {"hf": {}}, minutes=0.01, metric="bits", symbols=30)
 
 
+@pytest.mark.slow
 def test_minutes_of_training_end_a_trial_and_a_larger_budget_lengthens_it(table: Table, tmp_path: Path) -> None:
     done(table, tmp_path, "rnn")
     run = tmp_path / "runs" / "tiny" / "rnn" / "hf"

@@ -124,6 +124,7 @@ def test_the_best_weights_are_scored_and_not_the_last(table: Table, tmp_path: Pa
     assert ours["perplexity"]["test"] == best != last
 
 
+@pytest.mark.slow
 def test_a_result_holds_the_published_figures_recipe_curve_and_machine(table: Table, tmp_path: Path) -> None:
     done(table, tmp_path, "rnn")
     result, lines = result_of(tmp_path), metrics(run_of(tmp_path), timed=True)
@@ -156,6 +157,7 @@ def interrupt_at(line: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials.Watch, "on_update", on_update)
 
 
+@pytest.mark.slow
 def test_an_interrupted_cell_goes_on_to_the_same_bits(table: Table, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         interrupt_at(9 + 4, patch)  # the first trial has three lines an epoch
@@ -190,6 +192,7 @@ def test_a_cell_stops_after_its_minutes_and_goes_on_to_the_same_bits(table, tmp_
     same_bits([run_of(folder, "rate-0.0001") for folder in (tmp_path, tmp_path / "whole")])
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_run_again(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done(table, tmp_path, "rnn")
     path = tmp_path / "out" / "tiny" / "rnn.json"
@@ -235,6 +238,7 @@ def test_a_trial_that_is_not_finite_ends_and_is_not_chosen(table: Table, tmp_pat
     assert result["trials"]["rate-huge"]["ended"] == trials.NOT_FINITE
 
 
+@pytest.mark.slow
 def test_runs_of_another_recipe_are_refused(table: Table, tmp_path: Path) -> None:
     done(table, tmp_path, "rnn", "--epochs", "1")
     other = Cell("rnn", {**table.cells[0].options, "hidden": 7, "momentum": 0.5})
@@ -259,6 +263,7 @@ def rows(text: str, name: str) -> list[str]:
     return [field.strip() for field in line.strip("│|").replace("|", "│").split("│")]
 
 
+@pytest.mark.slow
 def test_the_list_shows_what_is_published_and_how_far_each_cell_is(table: Table, tmp_path: Path) -> None:
     assert rows(done(table, tmp_path, "--list"), "rnn") == ["rnn", "test 12.5", "80", "5,000", "not begun"]
     assert rows(done(table, tmp_path, "--list"), "hornn")[-1] == "not begun"
@@ -279,6 +284,7 @@ def test_listing_trains_nothing(table: Table, tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_script_runs_from_any_folder(tmp_path: Path) -> None:
     arguments = [sys.executable, str(PAPERS / "scrn_ptb.py"), "--list", "--out", str(tmp_path)]
     environment = {**os.environ, "COLUMNS": "250", "PYTHONPATH": str(PAPERS.parent.parent)}

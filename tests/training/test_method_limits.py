@@ -51,6 +51,12 @@ def test_a_schedule_that_is_used_up_ends_the_run_for_good(tmp_path, monkeypatch,
 
 
 @pytest.mark.slow
+def test_a_record_counts_the_share_of_the_epoch_that_is_over(tmp_path):
+    lines = metrics(run(tmp_path, streams=50, log_interval=1, updates=3).folder)
+    assert [line["epoch"] for line in lines] == [pytest.approx(n * lines[0]["epoch"], abs=2e-4) for n in (1, 2, 3)]
+    assert 0 < lines[0]["epoch"] < 1
+
+
 def test_validation_within_an_epoch_moves_no_schedule(tmp_path, monkeypatch):
     watch = Losses(monkeypatch, 3.0, 4.0, 5.0, 6.0, 7.0, 1.0)  # the last is that of the epoch
     lines = metrics(run(tmp_path, callbacks=(watch,), schedule="halve", validate_every=10, epochs=2).folder)

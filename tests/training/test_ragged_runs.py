@@ -119,7 +119,7 @@ def data(folder: Path, more: dict[str, Any] = CLASSES) -> str:
 
 
 @pytest.mark.parametrize("optimizer", ["hf", "adam"])
-@pytest.mark.parametrize("more", [CLASSES, REAL])
+@pytest.mark.parametrize("more", [pytest.param(CLASSES, marks=pytest.mark.slow), REAL])
 def test_a_run_is_the_same_on_two_threads_after_a_resume_and_from_lists(
     tmp_path: Path, optimizer: str, more: dict[str, Any]
 ) -> None:
