@@ -48,6 +48,8 @@ SCHEDULES = ("constant", "halve", "divide", "text8", "cosine")
 """Learning rate schedules."""
 INITIALIZERS = ("papers", "sutskever")
 """Initialization methods of the weights."""
+ARRAY_FILES = (".npz", ".npy", ".mat", ".h5", ".hdf5")
+"""Suffixes of files of arrays."""
 MIDI_FILES = (".mid", ".midi")
 """Suffixes of files with music."""
 STEPS_PER_BEAT = 4

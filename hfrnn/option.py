@@ -35,6 +35,11 @@ def argument(name: str, value: object = "") -> str:
     return f"{{{name}:{value}}}" if value != "" else f"{{{name}}}"
 
 
+def listed(value: Any) -> tuple[Any, ...]:
+    """Return the value of an option that takes one or several as a tuple; empty for None."""
+    return () if value is None else value if isinstance(value, tuple) else (value,)
+
+
 def absolute(value: Any) -> Any:
     """Return the absolute path of a path, or of each of several."""
     return tuple(map(os.path.abspath, value)) if isinstance(value, tuple) else os.path.abspath(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -16,6 +16,11 @@ _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: `1 symbol`, `2 symbols`, `1,000 symbols`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def some_of(words: Sequence[str], most: int) -> str:
+    """Return the first words of a list, and how many others there are: `a, b and 3 more`."""
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
 
 
 def left_out_note(number: int, noun: str = "sequence") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -194,7 +193,7 @@ def scaled(given: Given) -> Batch:
     if scaling is None:
         return batch
     if isinstance(batch, RaggedBatch):
-        return RaggedBatch(replace(batch.pool, scaling=scaling), batch.numbers)
+        return RaggedBatch(scaling.scale(batch.pool), batch.numbers)
     x, y = np.asarray(batch.inputs), np.asarray(batch.targets)
     x, y = scaling.scale_inputs(x) if x.ndim == 3 else x, scaling.scale_targets(y) if y.ndim == 3 else y
     return Batch(x, y, batch.weights, batch.lengths)

@@ -10,7 +10,7 @@ import click
 
 from hfrnn.cli.completion import files
 from hfrnn.errors import InputError, Message, MissingExtraError, OfCommand, how_to_install, worded
-from hfrnn.option import either, in_toml, near_hint, nearest, option_key
+from hfrnn.option import either, in_toml, listed, near_hint, nearest, option_key
 
 if TYPE_CHECKING:
     from hfrnn.runs.config import TrainConfig
@@ -128,9 +128,9 @@ def check_data(text: str | None, data: str | tuple[str, ...] | None) -> None:
         refuse_other_files(text)
     if data is None:
         return
-    kind, files = recognised(data), (data if isinstance(data, tuple) else (data,))
+    kind, files = recognised(data), listed(data)
     if kind is None and len(files) > 1:
-        kinds_of = [getattr(recognised(each), "about", "a text, or nothing that is known") for each in files]
+        kinds_of = [getattr(recognised(each), "about", "a text or an unknown kind of file") for each in files]
         other = next(n for n, about in enumerate(kinds_of) if about != kinds_of[0] or recognised(files[0]) is None)
         raise InputError(Message(
             "{data} names {0}, which is {1}, and {2}, which is {3}: give files of one kind", files[0], kinds_of[0],
@@ -144,15 +144,15 @@ def check_data(text: str | None, data: str | tuple[str, ...] | None) -> None:
         for each in files:
             kind.check(each)
         return
-    data = files[0]
-    if os.path.isfile(data):
+    name: str = files[0]
+    if os.path.isfile(name):
         suffixes = ", ".join(f"{kind.about} ends in {either(kind.suffixes)}" for kind in kinds() if kind.suffixes)
         raise InputError(Message(
-            "there is no corpus named {0!r}, but a file: to train on it leave out {data}; {1}", data, suffixes
+            "there is no corpus named {0!r}, but a file: to train on it leave out {data}; {1}", name, suffixes
         ))  # fmt: skip
-    listed = "; ".join(f"{what} {', '.join(group)}" for what, group in known_names().items())
-    near = near_hint(data, [name for group in known_names().values() for name in group])
-    raise InputError(f"there is no corpus named {data!r}{near}: give a text file, or one of {listed}")
+    groups = "; ".join(f"{what} {', '.join(group)}" for what, group in known_names().items())
+    near = near_hint(name, [each for group in known_names().values() for each in group])
+    raise InputError(f"there is no corpus named {name!r}{near}: give a text file, or one of {groups}")
 
 
 def checked_outputs(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from hfrnn.data.held import Held, Holding
 from hfrnn.data.named_arrays import NAMES
+from hfrnn.data.windows import WINDOW
 
 INPUTS = ("x", "u", "input", "inputs", "in", "stimulus", "stimuli")
 TARGETS = ("y", "target", "targets", "output", "outputs", "out", "label", "labels", "rates", "response")
-WINDOW = 200
-"""Steps of a window in the command."""
 _LONG = 10  # a matrix with one axis that many times longer than the other one is a recording
 
 

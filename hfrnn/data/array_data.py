@@ -14,7 +14,6 @@ From memory, x, y and mask may also be lists with an array for each sequence, (s
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,7 +44,7 @@ from hfrnn.data.splits import part_ranges
 from hfrnn.data.windows import Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.option import near_hint
-from hfrnn.wording import counted, left_out_note, one_line
+from hfrnn.wording import counted, left_out_note, one_line, some_of
 
 _LISTED = 12  # most names of arrays that are not read
 
@@ -107,19 +106,6 @@ class Files(NamedTuple):
     rows: tuple[int | None, int | None] = (None, None)  # of a recording, counted from 0
 
 
-def load_arrays(
-    path: str | os.PathLike[str], targets: str | os.PathLike[str] | None = None, *, time_first: bool = False,
-    fractions: Sequence[float] | None = None, loss: str = "auto", windows: Windows | None = None,
-) -> ArrayData:  # fmt: skip
-    """Load sequences from one file with the arrays above, or from .npy files of inputs and of targets.
-
-    The other arguments and errors are those of `load_files`.
-    """
-    names = ArrayNames(targets=None if targets is None else (os.fspath(targets),))
-    how: Any = {"time_first": time_first, "fractions": fractions, "loss": loss, "windows": windows}
-    return load_files({"train": Files((os.fspath(path),), names)}, **how)
-
-
 def load_files(parts: Mapping[str, Files], *, windows: Windows | None = None, **how: Any) -> ArrayData:
     """Load sequences, or recordings, from files of arrays.
 
@@ -151,9 +137,7 @@ def load_files(parts: Mapping[str, Files], *, windows: Windows | None = None, **
         rows={part: files.rows for part, files in parts.items()}, **how,
     )  # fmt: skip
     hashes = tuple(each for file in every for each in file.hashes)
-    more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
-    unread = f"not read: {', '.join(map(one_line, others[:_LISTED]))}{more}"
-    notes = (*data.notes, unread) if others else data.notes
+    notes = (*data.notes, f"not read: {some_of([*map(one_line, others)], _LISTED)}") if others else data.notes
     return replace(data, notes=notes, files=hashes)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hfrnn.data.array_files import check_size
 from hfrnn.errors import InputError, Message
 from hfrnn.option import near_hint
-from hfrnn.wording import counted, one_line
+from hfrnn.wording import counted, one_line, some_of
 
 Values = NDArray[Any]
 Content = Values | list[Values]
@@ -43,8 +43,8 @@ _SINGULARS = {
 class Node:
     """A value of a file. `what` is its class in MATLAB, or that of other numbers in NumPy's words.
 
-    `read` returns numbers, (in MATLAB's order of axes); None for a value that holds none. Elements of structs and cells
-    are in MATLAB's order: the first axis changes fastest.
+    `read` returns the numbers, with MATLAB's order of axes; it is None if the value holds no numbers. The elements of
+    structs and cells are in MATLAB's order: the first axis changes fastest.
     """
 
     what: str
@@ -56,7 +56,7 @@ class Node:
 
 
 class Held(NamedTuple):
-    """What a file holds under one name: numbers if `nodes` are numbers, which they are unless `refused` says more."""
+    """What a file holds under one name: the numbers of `nodes`, unless `refused` says what is there instead of numbers."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -129,8 +129,7 @@ class Holding(NamedTuple):
     def listed(self) -> str:
         """Return the names of all numbers in a sentence; of everything if there are none."""
         names = self.names or [each.name for each in self.held]
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        return ", ".join(one_line(each[:60]) for each in names[:_LISTED]) + more
+        return some_of([one_line(each[:60]) for each in names], _LISTED)
 
 
 def _plain(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Read MATLAB files up to version 7, with bounds; damage and hostile files can crash SciPy, which reads all of it.
+"""Read MATLAB files up to version 7, and check every size first: SciPy can crash on damaged and hostile files.
 
 The structure follows MATLAB's description of level 5 MAT-files: a file is a list of elements, each with a tag of its
 type and its bytes. The element of a matrix holds its flags, axes and name, and then its numbers, cells or fields.

@@ -19,8 +19,6 @@ from hfrnn.errors import InputError, Message
 from hfrnn.option import argument, near_hint
 from hfrnn.wording import one_line
 
-SUFFIXES = (".npz", ".npy", ".mat", ".h5", ".hdf5")
-"""Suffixes of files of arrays."""
 PREFIXES = {"train": "", "valid": "valid_", "test": "test_"}
 """The beginning of the names of a part's arrays."""
 ROLES = ("x", "y", "mask", "lengths")

@@ -55,6 +55,9 @@ class Pool(NamedTuple):
         """The number of steps that a sequence counts for in the sizes of batches: T, with its padding."""
         return self.longest
 
+    def planned_lengths(self, count: int) -> None:
+        """Return None: a plan is made for sequences of T steps."""
+
     @property
     def symbols(self) -> bool:
         """Whether the inputs are symbols."""

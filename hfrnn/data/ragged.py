@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,21 +28,13 @@ SPREAD = 4.0
 """Standard deviations by which random subsets may have more long sequences than expected, in a plan."""
 
 
-class Scales(Protocol):
-    """What scales inputs (..., n_in) and targets (..., n_out): a `hfrnn.data.scaling.Scaling`."""
-
-    def scale_inputs(self, inputs: Values) -> Values: ...
-
-    def scale_targets(self, targets: Values) -> Values: ...
-
-
 @dataclass(frozen=True, eq=False)
 class RaggedPool:
     """N sequences, stored without padding; see above.
 
     The attributes of a `Pool` (`inputs`, `targets`, `weights`) are padded to the longest of all sequences whenever they
-    are read, which may take much memory: use `select`. Real inputs and targets are scaled by `scaling` and converted to
-    `dtype`, if given, when sequences are selected.
+    are read, which may take much memory: use `select`. Real inputs and targets are converted to `dtype`, if given, when
+    sequences are selected.
     """
 
     x: Values
@@ -51,7 +43,6 @@ class RaggedPool:
     lengths: NDArray[np.int64]  # (N,)
     starts: NDArray[np.int64]  # (N,)
     last_only: bool = False
-    scaling: Scales | None = None
     dtype: str | None = None
 
     # ------------------------------------------------------------------ sizes
@@ -97,11 +88,15 @@ class RaggedPool:
         found: NDArray[np.int64] = np.sort(self.lengths)[::-1]
         return found
 
+    def planned_lengths(self, count: int) -> NDArray[np.int64] | None:
+        """Return the lengths that a plan of `count` sequences is made for; None if all have the same."""
+        return self.profile(count) if self.ragged else None
+
     def profile(self, count: int) -> NDArray[np.int64]:
         """Return lengths for a plan of random subsets of `count` sequences, from the longest to the shortest.
 
-        Hardly any subset has a longer sequence at any place: an entry is the length that is expected there, or a
-        longer one by `SPREAD` standard deviations of the number of long sequences.
+        Entry k bounds the k-th longest sequence of a subset. It is the length that is expected there, increased for
+        subsets with `SPREAD` standard deviations more long sequences than expected, so hardly any subset exceeds it.
         """
         place, N = np.arange(count), self.sequences
         rank = place - SPREAD * np.sqrt(place * max(1 - count / N, 0.0))
@@ -122,7 +117,7 @@ class RaggedPool:
         T, B = int(lengths.max()), lengths.size
         exists = np.arange(T) < lengths[:, None]  # (B, T)
         rows = self.rows(columns)
-        inputs = _spread(self._scaled("inputs", self.x[rows]), exists)
+        inputs = _spread(self._typed(self.x[rows]), exists)
         if self.last_only:
             targets = np.zeros((B, T, *self.y.shape[1:]), self.y.dtype)
             ends = np.arange(B), lengths - 1
@@ -130,20 +125,15 @@ class RaggedPool:
             weights = np.zeros((B, T), np.float32)
             weights[ends] = 1
             if targets.ndim == 3:
-                targets = np.where(exists[:, :, None], self._scaled("targets", targets), 0)
-                targets = targets.astype(self.dtype or targets.dtype, copy=False)
+                targets = self._typed(targets)
         else:
-            targets = _spread(self._scaled("targets", self.y[rows]), exists)
+            targets = _spread(self._typed(self.y[rows]), exists)
             weights = exists.astype(np.float32) if self.w is None else _spread(self.w[rows], exists)
         return Pool(inputs.swapaxes(0, 1), targets.swapaxes(0, 1), weights.swapaxes(0, 1), lengths)
 
-    def _scaled(self, what: str, values: Values) -> Values:
-        """Return inputs or targets as the network reads them; symbols and classes as they are."""
-        if values.dtype.kind != "f":
-            return values
-        if self.scaling is not None:
-            values = self.scaling.scale_inputs(values) if what == "inputs" else self.scaling.scale_targets(values)
-        return values if self.dtype is None else values.astype(self.dtype, copy=False)
+    def _typed(self, values: Values) -> Values:
+        """Return real numbers in the type of the network; symbols and classes as they are."""
+        return values if self.dtype is None or values.dtype.kind != "f" else values.astype(self.dtype, copy=False)
 
     def total_weight(self, columns: Columns = slice(None)) -> float:
         """Return the sum of the weights of some sequences; a step has the mean of those of its outputs."""

@@ -94,9 +94,14 @@ class Scaling:
             return outputs
         return outputs * self.target_deviation + self.target_mean
 
-    def scale(self, sequences: RaggedPool) -> RaggedPool:
-        """Return sequences that are scaled when they are selected."""
-        return replace(sequences, scaling=self)
+    def scale(self, sequences: RaggedPool, dtype: str | None = None) -> RaggedPool:
+        """Return sequences with scaled inputs and targets, stored as `dtype`; symbols and classes as they are."""
+
+        def stored(values: NDArray[Any], scaled: NDArray[Any]) -> NDArray[Any]:
+            return values if scaled is values or values.dtype.kind != "f" else scaled.astype(dtype or scaled.dtype)
+
+        x, y = sequences.x, sequences.y
+        return replace(sequences, x=stored(x, self.scale_inputs(x)), y=stored(y, self.scale_targets(y)))
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers as lists by name, as scaling.json holds them; None where nothing is scaled."""
@@ -142,7 +147,7 @@ def _in_order(sequences: RaggedPool) -> tuple[NDArray[Any], NDArray[Any], Any]:
     if sequences.ragged:
         w = sequences.w
         return sequences.x, sequences.y, True if w is None else w.reshape(len(w), -1) > 0
-    x, y, weights, _ = replace(sequences, scaling=None, dtype=None)
+    x, y, weights, _ = replace(sequences, dtype=None)
     T, N = weights.shape[:2]
     return x.reshape(T * N, *x.shape[2:]), np.ascontiguousarray(y), weights.reshape(T, N, -1) > 0
 

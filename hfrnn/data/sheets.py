@@ -22,7 +22,7 @@ from hfrnn.data.array_shapes import LARGEST
 from hfrnn.data.table_text import BLANK, Written, decoded, how_written, is_number, ragged
 from hfrnn.errors import InputError, Message, MissingExtraError
 from hfrnn.option import argument, near_hint
-from hfrnn.wording import counted, one_line
+from hfrnn.wording import counted, one_line, some_of
 
 GAPS = ("", "nan", "na")
 """What the cell of a target that is not known may hold, in letters of any case."""
@@ -67,9 +67,15 @@ class Sheet:
         """Return some columns, (rows, columns), with NaN where a value is missing."""
         raise NotImplementedError
 
-    def words(self, column: int) -> list[Any]:
-        """Return the cells of a column."""
+    def words(self, columns: Sequence[int]) -> list[list[Any]]:
+        """Return the cells of some columns."""
         raise NotImplementedError
+
+    def named_words(self, names: Mapping[str, str | None]) -> dict[str, list[Any] | None]:
+        """Return the cells of columns by the options that name them; None for an option that names none."""
+        columns = {role: self.numbers_of([name], role)[0] for role, name in names.items() if name is not None}
+        found = dict(zip(columns, self.words([*columns.values()]), strict=True)) if columns else {}
+        return {role: found.get(role) for role in names}
 
     def line(self, row: int) -> int:
         """Return the line of a row, from 1."""
@@ -109,9 +115,8 @@ class Sheet:
         """Return the numbers of columns, counted from 0, that were given by name or by number."""
         names, plain = self.names, not self.names
         listed = [self.shown(n) for n in range(self.columns)]
-        more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-        shown = ", ".join(one_line(each[:40]) for each in listed[:_SHOWN])
-        has = f"{self.path} has {counted(self.columns, 'column')}: {shown}{more}{self.hint}"
+        short = [one_line(each[:40]) for each in listed]
+        has = f"{self.path} has {counted(self.columns, 'column')}: {some_of(short, _SHOWN)}{self.hint}"
         if given is None:
             if role.endswith("targets"):
                 return []
@@ -124,7 +129,8 @@ class Sheet:
                 if is_place and n != int(name) - 1:
                     raise InputError(Message(
                         f"{argument(role)} has {{0!r}}, the number of a column of {{1}}, and the name of another one "
-                        "in the first line, {2}: give the file a first line with other names", name, self.path, shown,
+                        "in the first line, {2}: give the file a first line with other names", name, self.path,
+                        ", ".join(short[:_SHOWN]),
                     ))  # fmt: skip
                 found.append(n)
             elif is_place:
@@ -292,8 +298,13 @@ class _Text(Sheet):
             f"line {{0}} of {{1}} holds {{2}} in column {{3}}: {advice}", line, self.path, held, self.described(column)
         ))  # fmt: skip
 
-    def words(self, column: int) -> list[Any]:
-        return [row[column].strip() for _, row in self.rows() if len(row) == self.columns]
+    def words(self, columns: Sequence[int]) -> list[list[Any]]:
+        found: list[list[Any]] = [[] for _ in columns]
+        for _, row in self.rows():
+            if len(row) == self.columns:
+                for cells_of, column in zip(found, columns, strict=True):
+                    cells_of.append(row[column].strip())
+        return found
 
 
 def _exact(version: str) -> dict[str, Any]:
@@ -382,8 +393,8 @@ class _Frame(Sheet):
             )
         return found
 
-    def words(self, column: int) -> list[Any]:
-        return list(self.frame.iloc[:, column])
+    def words(self, columns: Sequence[int]) -> list[list[Any]]:
+        return [list(self.frame.iloc[:, column]) for column in columns]
 
 
 def _binary_frame(content: bytes, path: Any) -> Any:

@@ -41,13 +41,13 @@ def decoded(content: bytes, path: object) -> tuple[str, tuple[str, ...]]:
         try:
             return content.decode("utf-16"), ()
         except UnicodeDecodeError as error:
-            raise InputError(f"{path} begins as UTF-16 text and is none ({error.reason}): convert it") from error
+            raise InputError(f"{path} begins like UTF-16 text, but cannot be decoded ({error.reason}): convert it") from error
     if b"\0" in content[:_HEAD]:
         raise InputError(f"{path} holds binary data: give a table as a text, with a row on each line")
     try:
         return content.decode("utf-8-sig"), ()
     except UnicodeDecodeError:
-        return content.decode("cp1252", "replace"), ("its text is no UTF-8 and was read as Windows-1252",)
+        return content.decode("cp1252", "replace"), ("its text is not UTF-8 and was read as Windows-1252",)
 
 
 def how_written(text: str, path: object, decimal: str | None = None, skip: int = 0) -> Written:

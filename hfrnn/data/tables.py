@@ -38,7 +38,7 @@ class Recordings(NamedTuple):
 
 def load_tables(
     parts: Mapping[str, tuple[Sequence[Any], TableFormat]], windows: Windows | None = None, ahead: int | None = None, *,
-    fractions: Sequence[float] | None = None, loss: str = "auto", name: str = "",
+    fractions: Sequence[float] | None = None, loss: str = "auto",
 ) -> tuple[ArrayData, dict[str, Recordings]]:  # fmt: skip
     """Load the recordings of tables, in parts that are cut into windows.
 
@@ -52,8 +52,6 @@ def load_tables(
     fractions : sequence of three float, optional
         The shares of the rows of each recording for training, validation and test, without tables for validation.
     loss : str
-    name : str
-        What to call the data; by default the name of the first file.
 
     Returns
     -------
@@ -91,7 +89,7 @@ def load_tables(
     if len(found) > 1:
         digest = hashlib.sha256(" ".join(read.sha256 for read in found.values()).encode()).hexdigest()
     data = assembled(
-        cut, loss, name or Path(source).name, source, digest, notes=notes, input_names=first.input_names,
+        cut, loss, Path(source).name, source, digest, notes=notes, input_names=first.input_names,
         target_names=first.target_names,
     )  # fmt: skip
     return data, found
@@ -175,8 +173,7 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
     inputs, targets = (sheet.numbers_of(given, form.asked.get(role, role)) for role, given in
                        (("inputs", form.inputs), ("targets", form.targets)))  # fmt: skip
     values = sheet.numbers([*inputs, *targets])
-    labels = None if form.recording is None else sheet.words(sheet.numbers_of([form.recording], "recording")[0])
-    times = None if form.time is None else sheet.words(sheet.numbers_of([form.time], "time")[0])
+    labels, times = sheet.named_words({"recording": form.recording, "time": form.time}).values()
     notes = list(sheet.notes)
     rows = slice(*form.rows)
     at = np.arange(len(values))[rows]
@@ -223,9 +220,9 @@ def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
                 Message("{time}" if form.time is None else "{unit}"),
             )
         )
-    columns = [sheet.numbers_of([form.time], "time")[0], sheet.numbers_of([form.unit], "unit")[0]]
-    times, units = event_times(sheet.words(columns[0]), form.time), [str(each) for each in sheet.words(columns[1])]
-    labels = None if form.recording is None else sheet.words(sheet.numbers_of([form.recording], "recording")[0])
+    words = sheet.named_words({"time": form.time, "unit": form.unit, "recording": form.recording})
+    times, units = event_times(words["time"] or [], form.time), [*map(str, words["unit"] or [])]
+    labels = words["recording"]
     known = sorted(set(units), key=lambda name: (not name.isdecimal(), int(name) if name.isdecimal() else 0, name))
     names = []
     for role, given in (("inputs", form.inputs), ("targets", form.targets)):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.array_checks import array, as_array, is_tensor, shown_type
-from hfrnn.arrays.backend import Array, Backend, get_backend, host_copy
+from hfrnn.arrays.backend import Array, Backend, HostArray, get_backend, host_copy
 from hfrnn.arrays.tensors import shared
 from hfrnn.checks import count, is_number, shown
 from hfrnn.errors import InputError
@@ -149,6 +149,15 @@ class Batch:
     def made_ready(self, ready: Callable[[Batch], Batch]) -> Batch:
         """Return this batch after a function has made it ready for a network."""
         return ready(self)
+
+    @property
+    def shard_lengths(self) -> HostArray | None:
+        """The steps of each sequence, if shards are padded to their own longest one only; None if all have T steps."""
+        return None
+
+    def by_length(self) -> Batch:
+        """Return the sequences in an order that suits shards: this batch, whose shards all have T steps."""
+        return self
 
     def padded(self) -> Batch:
         """Return the batch with arrays of all sequences: this one."""

@@ -18,7 +18,6 @@ from hfrnn.engine.noise import StateNoise
 from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
-from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.engine.sequence_gradients import SequenceDerivatives
 from hfrnn.engine.sums import VectorSum, joined_states, share
 from hfrnn.engine.sweep import Sweep
@@ -97,10 +96,9 @@ class Objective(SequenceDerivatives):
         self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
         instance("batch", batch, Batch, "a hfrnn.Batch")
         instance("like", like, Objective, "a hfrnn.Objective", or_none=True)
-        lengths = batch.lengths if isinstance(batch, RaggedBatch) else None
         self.plan = instance("plan", plan, Plan, "a Plan", or_none=True) or make_plan(
             net, batch.T, batch.B, checkpoint, memory, batch.symbols, weighs_outputs=batch.weighs_outputs,
-            least_shards=shards, lengths=lengths,
+            least_shards=shards, lengths=batch.shard_lengths,
         )  # fmt: skip
         self.plan.check(batch.B)
         self.batch, self.ranks = net.prepare(batch), comm if isinstance(comm, Ranks) else ranks_of(comm)

@@ -74,6 +74,11 @@ class RaggedBatch(Batch):
         count("start", start, 0, self.B - 1), count("stop", stop, int(start) + 1, self.B)
         return self._ready(Batch(*self.pool.select(self.numbers[start:stop])))
 
+    @property
+    def shard_lengths(self) -> HostArray:
+        """The steps of each sequence."""
+        return self.lengths
+
     def by_length(self) -> RaggedBatch:
         """Return the same sequences from the longest to the shortest, for shards with little padding."""
         return RaggedBatch(self.pool, self.numbers[np.argsort(-self.lengths, kind="stable")])

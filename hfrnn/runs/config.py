@@ -15,7 +15,7 @@ from hfrnn.data.kinds import kind_of, takers
 from hfrnn.data.kinds.data_kind import DataKind
 from hfrnn.errors import InputError, Message, MissingExtraError, reason_of
 from hfrnn.files import CONFIGURATION, read_bytes
-from hfrnn.option import Option, absolute, argument, either, near_hint, option_key
+from hfrnn.option import Option, absolute, argument, either, listed, near_hint, option_key
 from hfrnn.runs.defaults import dependent, suited
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import DEFAULT_MINUTES, run_options
@@ -359,8 +359,8 @@ def useless(name: str, config: TrainConfig) -> Message | None:
         return Message(f"{{optimizer}} is {{0}}: it is for {useful}", config.optimizer)
     if (kinds := takers(name)) and config.kind not in kinds:
         named = config.given.get("text") or config.given.get("data")
-        first = named[0] if isinstance(named, tuple) else named
-        data = os.path.basename(first) or first if first else "the built-in corpus"
+        first = next(iter(listed(named)), "")
+        data = os.path.basename(first) or first or "the built-in corpus"
         about = either(dict.fromkeys(kind.about for kind in kinds))
         return Message("{0} is {1}: it is for {2}", data, config.kind.about, about)
     return next((why for need in run_options()[name].needs if (why := need.unmet(config))), None)
@@ -437,11 +437,10 @@ PATHS = ("text", "data", "valid", "test", "targets")
 
 def files_of(config: TrainConfig, name: str) -> tuple[str, ...]:
     """Return the paths that an option names; none if it names something else, such as a corpus or columns."""
-    value = config.values.get(name)
-    listed = value if isinstance(value, tuple) else () if value is None else (str(value),)
-    if name == "targets" and not {*listed} <= {str(each) for each in config.kind.files(config.values)}:
+    paths = tuple(map(str, listed(config.values.get(name))))
+    if name == "targets" and not {*paths} <= {str(each) for each in config.kind.files(config.values)}:
         return ()  # names of columns, or of datasets such as /session/rates
-    return listed if listed and all(map(os.path.isabs, listed)) else ()
+    return paths if all(map(os.path.isabs, paths)) else ()
 
 
 def beside(config: TrainConfig, run: Path) -> TrainConfig:
@@ -481,7 +480,7 @@ def with_files(config: TrainConfig, given: Mapping[str, Any]) -> TrainConfig:
             others = f"give {either(map(argument, known))}" if known else "it has no files of data"
             raise InputError(Message(f"the run has no {argument(name)} that is a file: {others}"))
         values = {**config.values, name: value}
-        if name == "data" and not config.kind.recognises(value if isinstance(value, str) else value[0]):
+        if name == "data" and not config.kind.recognises(listed(value)[0]):
             about = config.kind.about
             raise InputError(Message("{data} is {0}, and the run was trained on {1}: give that", value, about))
         found[name] = config.kind.resolved(values).get(name) or absolute(value)

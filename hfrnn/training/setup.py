@@ -117,14 +117,11 @@ def validation_objective(net: Network, source: Source, config: TrainConfig, rank
     batch = source.validation
     if batch is None:
         return None
-    net, lengths = net.without_penalty(), None
-    if isinstance(batch, RaggedBatch):
-        batch = batch.by_length()
-        lengths = batch.lengths
+    net, batch = net.without_penalty(), batch.by_length()
     memory = config.memory_bytes if net.backend.on_host else config.memory_bytes // DEVICE_PART
     plan = make_plan(
         net, batch.T, batch.B, "auto", memory, batch.symbols, Use.LOSS, batch.weighs_outputs, config.shards,
-        lengths=lengths,
+        lengths=batch.shard_lengths,
     )  # fmt: skip
     return Objective(net, batch, config.threads, plan=plan, comm=ranks)
 

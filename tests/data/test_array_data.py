@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.array_files import N, T, good, mat, npy, npz
+from support.array_files import N, T, good, load, mat, npy, npz
 from support.local_site import put
 
 from hfrnn.data import array_files
-from hfrnn.data.array_data import ArrayData, from_memory, load_arrays
+from hfrnn.data.array_data import ArrayData, from_memory
 from hfrnn.data.windows import Windows
 from hfrnn.errors import InputError
 
@@ -146,18 +146,18 @@ def test_parts_of_their_own_may_have_other_lengths_and_arrays_are_not_written_to
 def test_all_kinds_of_files_hold_the_same_data(tmp_path: Path) -> None:
     arrays = good(mask=RNG.integers(1, 3, size=(N, T)), lengths=np.full(N, T - 1))
     expected = from_memory(arrays)
-    assert_equal(load_arrays(put(tmp_path / "a.npz", npz(arrays))), expected)
-    assert_equal(load_arrays(put(tmp_path / "b.npz", npz(arrays, pack=True))), expected)
-    assert_equal(load_arrays(put(tmp_path / "a.mat", mat(arrays))), expected)
-    assert_equal(load_arrays(put(tmp_path / "b.MAT", mat(arrays, do_compression=True))), expected)
+    assert_equal(load(put(tmp_path / "a.npz", npz(arrays))), expected)
+    assert_equal(load(put(tmp_path / "b.npz", npz(arrays, pack=True))), expected)
+    assert_equal(load(put(tmp_path / "a.mat", mat(arrays))), expected)
+    assert_equal(load(put(tmp_path / "b.MAT", mat(arrays, do_compression=True))), expected)
     x, y = put(tmp_path / "x.npy", npy(X)), put(tmp_path / "y.npy", npy(Y))
-    assert_equal(load_arrays(x, y), from_memory(good()))
+    assert_equal(load(x, targets=y), from_memory(good()))
 
 
 @pytest.mark.parametrize("dtype", [">f8", "<f4", "f2", "longdouble", ">i4"])
 def test_types_and_orders_of_numbers_are_read(tmp_path: Path, dtype: str) -> None:
     x = np.asfortranarray(np.arange(N * T * 2).reshape(N, T, 2).astype(dtype))
-    data = load_arrays(put(tmp_path / "x.npy", npy(x)), put(tmp_path / "y.npy", npy(Y)), fractions=WHOLE)
+    data = load(put(tmp_path / "x.npy", npy(x)), targets=put(tmp_path / "y.npy", npy(Y)), fractions=WHOLE)
     np.testing.assert_array_equal(data.train.inputs, x.swapaxes(0, 1).astype(float))
     assert data.train.inputs.dtype == (np.float32 if dtype in ("<f4", "f2") else np.float64)
 
@@ -165,15 +165,15 @@ def test_types_and_orders_of_numbers_are_read(tmp_path: Path, dtype: str) -> Non
 def test_matlab_leaves_out_an_axis_of_one(tmp_path: Path) -> None:
     arrays = {"x": X[:, :, :1], "y": Y, "lengths": np.full(N, 5)}
     squeezed = {"x": X[:, :, 0], "y": Y[:, :, 0], "lengths": np.full(N, 5)}
-    assert_equal(load_arrays(put(tmp_path / "a.mat", mat(squeezed))), from_memory(arrays))
+    assert_equal(load(put(tmp_path / "a.mat", mat(squeezed))), from_memory(arrays))
     last = Y[:, -1, 0]  # a row
-    row = load_arrays(put(tmp_path / "b.mat", mat({"x": X, "y": last})))
+    row = load(put(tmp_path / "b.mat", mat({"x": X, "y": last})))
     assert_equal(row, from_memory({"x": X, "y": last[:, None]}))
 
 
 def test_arrays_of_other_names_are_not_read_but_named(tmp_path: Path) -> None:
     content = npz(good(notes=np.array([None, {}], dtype=object), masks=np.ones(3)))
-    data = load_arrays(put(tmp_path / "a.npz", content))
+    data = load(put(tmp_path / "a.npz", content))
     assert data.notes == ("not read: notes, masks",)
 
 
@@ -181,11 +181,11 @@ def test_arrays_unpacked_ones_and_windows_have_a_bound(tmp_path: Path, monkeypat
     path = put(tmp_path / "a.npz", npz({"x": np.zeros((N, T, 20)), "y": Y}, pack=True))
     monkeypatch.setattr(array_files, "memory_share", lambda divisor: 8063)
     with pytest.raises(InputError, match=r"array y .* takes 8064 bytes with the arrays before it, and at most 8,063"):
-        load_arrays(path)
+        load(path)
     path = put(tmp_path / "a.mat", mat({"x": np.zeros((2**8, 2**8, 4)), "y": Y}, do_compression=True))
     monkeypatch.setattr(array_files, "memory_share", lambda divisor: 2**20)
     with pytest.raises(InputError, match="unpacks to more than a sixteenth of the memory"):
-        load_arrays(path)
+        load(path)
     x = np.zeros((5000, 1))
     with pytest.raises(InputError, match=r"3,002 windows of 2000 steps take too much memory: give a larger stride="):
         from_memory({"x": x, "y": x}, windows=Windows(2000, 1), fractions=WHOLE)
@@ -197,7 +197,7 @@ def test_the_checksum_is_that_of_the_arrays(tmp_path: Path) -> None:
     assert from_memory(good()).sha256 in sums
     x, y = put(tmp_path / "x.npy", npy(X)), put(tmp_path / "y.npy", npy(Y))
     other = put(tmp_path / "z.npy", npy(-Y))
-    assert load_arrays(x, y).sha256 != load_arrays(x, other).sha256
+    assert load(x, targets=y).sha256 != load(x, targets=other).sha256
 
 
 def test_one_recording_is_cut_into_windows_by_time() -> None:

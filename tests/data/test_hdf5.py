@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import io
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from support.array_files import FLAGS
+from support.array_files import load as load_file
+from support.corpora import corpus_file
 from support.matlab_files import hdf5, trials, v7, v73
 from support.refusals import call, refused, sentence_of
 
 from hfrnn.data import array_files
-from hfrnn.data.array_data import Files, load_files
 from hfrnn.data.hdf5 import held_by_hdf5
-from hfrnn.data.named_arrays import ArrayNames, open_holding
+from hfrnn.data.named_arrays import open_holding
 from hfrnn.data.windows import Windows
 from hfrnn.errors import InputError, MissingExtraError
 
@@ -27,17 +28,13 @@ h5py = pytest.importorskip("h5py")
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 8, 2))
 Y = X.cumsum(axis=1)[:, :, :1]
+load = functools.partial(load_file, fractions=(1.0, 0.0, 0.0))
 
 
 def written(folder: Path, content: bytes, name: str = "a.h5") -> str:
     path = folder / name
     path.write_bytes(content)
     return str(path)
-
-
-def load(path: str, inputs: str, targets: str, **how: Any) -> Any:
-    files = Files((path,), ArrayNames(inputs.split(","), targets.split(",")))
-    return load_files({"train": files}, **{"fractions": (1.0, 0.0, 0.0), **how})
 
 
 @pytest.mark.parametrize("how", [{}, {"chunks": (2, 8, 1), "compression": "gzip", "shuffle": True, "fletcher32": True},
@@ -52,7 +49,7 @@ def test_datasets_are_chosen_by_their_paths(tmp_path, how):
 
 def test_datasets_named_x_and_y_need_no_names(tmp_path):
     path = written(tmp_path, hdf5({"x": X, "y": Y, "valid_x": X, "valid_y": Y, "more": X}))
-    data = load_files({"train": Files((path,))})
+    data = load_file(path)
     assert np.array_equal(data.valid.inputs, X.swapaxes(0, 1))
     assert data.notes == ("not read: /more",)
 
@@ -169,11 +166,8 @@ def test_without_h5py_the_extra_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.corpus
 def test_the_bouc_wen_data_are_one_recording():
-    folder = Path(os.environ.get("HFRNN_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data"))
-    path = folder / "bouc-wen" / "train.h5"
-    if not path.is_file():
-        pytest.skip("no data of bouc-wen")
-    data = load(str(path), "multisine/u", "multisine/y", windows=Windows(200), fractions=None)
+    path = corpus_file("bouc-wen", "train.h5")
+    data = load(path, "multisine/u", "multisine/y", windows=Windows(200), fractions=None)
     assert (data.n_in, data.n_out, data.train.inputs.shape[0]) == (1, 1, 200)
     with h5py.File(path) as file:
         assert np.array_equal(data.train.inputs[:, 0], file["multisine/u"][:200])
@@ -208,7 +202,7 @@ def survives(name: str, content: bytes) -> None:
     if shown.exit_code == 2:
         sentence_of(shown.stderr)
     with contextlib.suppress(InputError):
-        load_files({"train": Files((name,), ArrayNames(["trials.u"], ["trials.y"]))})
+        load_file(name, "trials.u", "trials.y")
 
 
 @pytest.mark.parametrize("name", SMALL)

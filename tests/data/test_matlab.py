@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import functools
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
+from support.array_files import load as load_file
+from support.corpora import corpus_file
 from support.matlab_files import trials, v7, v73
 
 from hfrnn.data.array_data import ArrayData, Files, load_files
@@ -19,18 +21,13 @@ from hfrnn.errors import InputError
 
 pytest.importorskip("h5py")
 FORMS = pytest.mark.parametrize("form", [v7, v73], ids=["v7", "v7.3"])
-WHOLE = (1.0, 0.0, 0.0)
+load = functools.partial(load_file, fractions=(1.0, 0.0, 0.0))
 
 
 def written(folder: Path, content: bytes, name: str = "a.mat") -> str:
     path = folder / name
     path.write_bytes(content)
     return str(path)
-
-
-def load(path: str, inputs: str, targets: str, mask: str | None = None, **how: object) -> ArrayData:
-    names = ArrayNames(inputs.split(","), targets.split(","), mask)
-    return load_files({"train": Files((path,), names)}, **{"fractions": WHOLE, **how})
 
 
 def assert_trials(data: ArrayData, of: list[dict]) -> None:
@@ -70,7 +67,7 @@ def test_trials_are_read_alike_with_time_first_and_whole_numbers_as_classes(tmp_
 def test_cells_named_x_and_y_need_no_names(form, tmp_path):
     of = trials()
     path = written(tmp_path, form({"x": [each["u"] for each in of], "y": [each["y"] for each in of]}))
-    assert_trials(load_files({"train": Files((path,))}, fractions=WHOLE), of)
+    assert_trials(load(path), of)
 
 
 @FORMS
@@ -288,10 +285,7 @@ def test_trials_that_disagree_are_named(tmp_path):
 
 @pytest.mark.corpus
 def test_the_silverbox_is_one_recording():
-    folder = Path(os.environ.get("HFRNN_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data"))
-    path = folder / "silverbox" / "SNLS80mV.mat"
-    if not path.is_file():
-        pytest.skip("no silverbox")
+    path = corpus_file("silverbox", "SNLS80mV.mat")
     files = Files((str(path),), ArrayNames(["V1"], ["V2"]), (40000, 60000))
     data = load_files({"train": files}, windows=Windows(200))
     assert (data.n_in, data.n_out, len(data.valid.lengths)) == (1, 1, 11)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.array_files import PACKED, PIECES, ROLL, Trap, cells, good, mat, npy, npz
 from support.command_line import call
+from support.corpora import corpus_file
 from support.music_files import PARTS, pieces_of, stored
 
 import hfrnn
@@ -131,10 +131,7 @@ def test_the_objective_weighs_every_time_step_the_same() -> None:
 
 @pytest.mark.corpus
 def test_the_chorales_are_229_76_and_77_pieces_of_at_most_four_voices(monkeypatch: pytest.MonkeyPatch) -> None:
-    root = Path(os.environ.get("HFRNN_DATA") or Path(__file__).parents[3] / "shared" / "data").resolve()
-    if not (root / "jsb" / "jsb.npz").exists():
-        pytest.skip("no file jsb/jsb.npz under HFRNN_DATA or ../shared/data")
-    monkeypatch.setenv("HFRNN_DATA", str(root))
+    monkeypatch.setenv("HFRNN_DATA", str(corpus_file("jsb", "jsb.npz").parents[1]))
     music = load_music("jsb")
     assert [len(getattr(music, part)) for part in PARTS] == [229, 76, 77]
     assert [sum(map(len, getattr(music, part))) for part in PARTS] == [13807, 4602, 4725]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.array_files import npz
+from support.array_files import load, npz
 
 from hfrnn.data import array_files
-from hfrnn.data.array_data import Files, from_memory, load_arrays, load_files
+from hfrnn.data.array_data import Files, from_memory, load_files
 from hfrnn.data.music import KEYS, music_batch
 from hfrnn.data.sampler import SequenceSampler
 from hfrnn.errors import InputError
@@ -143,7 +143,7 @@ def test_sequences_without_a_scored_step_are_left_out_with_a_count(tmp_path: Pat
     arrays = {"x": padded(X), "y": padded(Y), "mask": mask, "lengths": LENGTHS_ARRAY}
     (tmp_path / "a.npz").write_bytes(npz(arrays))
     listed = {"x": X, "y": Y, "mask": [each[:T] for each, T in zip(mask, LENGTHS, strict=True)]}
-    for data in (from_memory(arrays), from_memory(listed), load_arrays(tmp_path / "a.npz")):
+    for data in (from_memory(arrays), from_memory(listed), load(tmp_path / "a.npz")):
         assert data.notes == ("2 sequences without a scored step are left out",)
         assert data.train.lengths.tolist() == [9, 14, 1, 14]
         assert data.valid is not None

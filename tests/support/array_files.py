@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.io
 
+from hfrnn.data.array_data import ArrayData, Files, load_files
+from hfrnn.data.named_arrays import ArrayNames
+
 from .refusals import refused
 
 N, T, N_IN = 6, 8, 2
@@ -26,6 +29,12 @@ def good(**changes: Any) -> dict[str, Any]:
     x = rng.normal(size=(N, T, N_IN))
     arrays = {"x": x, "y": x.cumsum(axis=1).sum(axis=2, keepdims=True)}
     return {name: value for name, value in {**arrays, **changes}.items() if value is not None}
+
+
+def load(path: Any, inputs: str | None = None, targets: Any = None, mask: str | None = None, **how: Any) -> ArrayData:
+    """Return the data of one file; names of arrays have commas between them, and `how` is that of `load_files`."""
+    inputs, targets = (None if each is None else tuple(str(each).split(",")) for each in (inputs, targets))
+    return load_files({"train": Files((str(path),), ArrayNames(inputs, targets, mask))}, **how)
 
 
 def npz(arrays: Mapping[str, Any], pack: bool = False) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hfrnn.choices import ARRAY_FILES
 from hfrnn.data.kinds.data_kind import DataKind, Reading, Shown, refuse
 from hfrnn.data.kinds.number_sequences import (
     CUT,
@@ -21,12 +22,14 @@ from hfrnn.data.kinds.number_sequences import (
     TEST,
     VALID,
     NumberSequences,
+    one_or_all,
+    parts_of_their_own,
+    reading_of,
     recording,
-    side_by_side,
     slice_of,
 )
 from hfrnn.errors import InputError, Message
-from hfrnn.option import Option, argument
+from hfrnn.option import Option, argument, listed
 
 if TYPE_CHECKING:
     from hfrnn.data.array_data import Files
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from hfrnn.data.named_arrays import ArrayNames
     from hfrnn.data.windows import Windows
 
-SUFFIXES = (".npz", ".npy", ".mat", ".h5", ".hdf5")
 TIME_FIRST = Option(
     "time_first", bool, False, "Arrays are (steps, sequences, ...) instead of (sequences, steps, ...).", group="Data"
 )
@@ -48,7 +50,7 @@ class ArrayFile(NumberSequences):
     """The arrays x, y, mask and lengths of files and those of their parts, or arrays by other names."""
 
     about = "an array file"
-    suffixes = reads = SUFFIXES
+    suffixes = reads = ARRAY_FILES
     options = (
         FRACTIONS, INPUTS, TARGETS, MASK, *CUT, TIME_FIRST, LOSS, STANDARDIZE, VALID, TEST, ROWS, *OF_PARTS
     )  # fmt: skip
@@ -59,10 +61,9 @@ class ArrayFile(NumberSequences):
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         found = super().resolved({**options, "data": ""})
         for name in ("data", *OTHER_PARTS):
-            paths = tuple(map(os.path.abspath, _listed(options[name])))
-            found[name] = paths[0] if len(paths) == 1 else paths or None
+            found[name] = one_or_all([*map(os.path.abspath, listed(options[name]))])
             targets = options[_targets_of(name)]
-            if targets is not None and _are_pairs(_listed(options[name] or options["data"])):
+            if targets is not None and _are_pairs(listed(options[name] or options["data"])):
                 found[_targets_of(name)] = (os.path.abspath(",".join(targets)),)
         return found
 
@@ -70,7 +71,7 @@ class ArrayFile(NumberSequences):
     def files(cls, options: Mapping[str, Any]) -> list[str | os.PathLike[str]]:
         found: list[str | os.PathLike[str]] = []
         for name in ("data", *OTHER_PARTS):
-            paths = _listed(options[name])
+            paths = listed(options[name])
             found += [*paths, *(options[_targets_of(name)] or () if _are_pairs(paths) else ())]
         return found
 
@@ -81,7 +82,7 @@ class ArrayFile(NumberSequences):
         from hfrnn.data.kinds.music import Music
         from hfrnn.data.music import load_rolls
 
-        paths = _listed(options["data"])
+        paths = listed(options["data"])
         rolls = load_rolls(paths[0]) if len(paths) == 1 and options["inputs"] is None else None
         if rolls is not None:
             refuse(options, cls.options, f"{options['data']} holds piano rolls")
@@ -116,10 +117,6 @@ class ArrayFile(NumberSequences):
         return read_arrays(options, path, n_out, loss)
 
 
-def _listed(given: Any) -> tuple[str, ...]:
-    return () if given is None else tuple(map(str, given)) if isinstance(given, tuple) else (str(given),)
-
-
 def _targets_of(name: str) -> str:
     return "targets" if name == "data" else f"{name}_targets"
 
@@ -142,20 +139,17 @@ def parts_of(options: Mapping[str, Any]) -> dict[str, Files]:
     """Return the files of each part that has files, names or rows of its own."""
     from hfrnn.data.array_data import Files
 
-    paths = _listed(options["data"])
+    paths = listed(options["data"])
     for name in ("data", *OTHER_PARTS):
-        if _are_pairs(given := _listed(options[name])) and len(given) > 1:
+        if _are_pairs(given := listed(options[name])) and len(given) > 1:
             raise InputError(Message(
                 f"{argument(name)} names {{0}} and {{1}}, and the targets of a .npy file are in another one: give one",
                 *given[:2],
             ))  # fmt: skip
     found = {"train": Files(paths, names_of(options), slice_of(options["rows"], "rows"))}
-    for part in OTHER_PARTS:
-        own = [name for name in ("inputs", "targets", "rows") if options[f"{part}_{name}"] is not None]
-        if options[part] is not None or own:
-            rows = options[f"{part}_rows"]
-            files = _listed(options[part]) or paths
-            found[part] = Files(files, names_of(options, part), slice_of(rows, f"{part}_rows"))
+    for part in parts_of_their_own(options):
+        rows = slice_of(options[f"{part}_rows"], f"{part}_rows")
+        found[part] = Files(listed(options[part]) or paths, names_of(options, part), rows)
     return found
 
 
@@ -164,7 +158,7 @@ def names_of(options: Mapping[str, Any], part: str = "") -> ArrayNames:
     from hfrnn.data.named_arrays import ArrayNames
 
     own = {name: options.get(f"{part}_{name}") if part else None for name in ("inputs", "targets")}
-    pairs = part and _are_pairs(_listed(options[part]))
+    pairs = part and _are_pairs(listed(options[part]))
     inputs, targets = (each or (None if pairs else options.get(name)) for name, each in own.items())
     return ArrayNames(inputs, targets, options.get("mask"), part if any(own.values()) or pairs else "")
 
@@ -186,7 +180,7 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
     from hfrnn.data.windows import two_axes
 
     names, windows, name = names_of(options), windows_of(options), Path(path).name
-    if path.lower().endswith(".npy") or _are_pairs(_listed(options["data"])):
+    if path.lower().endswith(".npy") or _are_pairs(listed(options["data"])):
         names = type(names)()
     file = read_file_arrays(path, names, windows is not None)
     if "x" not in file.content:
@@ -200,14 +194,7 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
                 missing = each.missing
                 y = two_axes(each.targets if missing is None else np.where(missing, 0, each.targets), "y", path)
             found.append(recording(x, y, each.missing, 0, burn_in))
-        if len(found) == 1:
-            return Reading(name, *found[0], recording=True, note=note, burn_in=burn_in)
-        inputs, targets, weights = (
-            None if role[0] is None else side_by_side(role) for role in zip(*found, strict=True)
-        )
-        assert inputs is not None
-        steps = np.array([len(each[0]) for each in found])
-        return Reading(name, inputs, targets, weights, steps, note=note, burn_in=burn_in)
+        return reading_of(name, found, note=note, burn_in=burn_in)
     classes = loss == "softmax"
     arrays, _ = together(file, "")
     if note:

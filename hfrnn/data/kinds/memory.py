@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.checks import shown
-from hfrnn.data.kinds.arrays import SUFFIXES, TIME_FIRST, read_arrays, windows_of
+from hfrnn.choices import ARRAY_FILES
+from hfrnn.data.kinds.arrays import TIME_FIRST, read_arrays, windows_of
 from hfrnn.data.kinds.data_kind import Reading, epoch_generator, refuse
 from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, NumberSequences
 from hfrnn.errors import HfrnnWarning, InputError, Message
@@ -76,7 +77,7 @@ class ArraysInMemory(NumberSequences):
     """Arrays that a Python program has given to `hfrnn.train`."""
 
     about = "arrays in memory"
-    reads = SUFFIXES
+    reads = ARRAY_FILES
     options = (FRACTIONS, *CUT, TIME_FIRST, LOSS, STANDARDIZE)
     in_memory = True
 

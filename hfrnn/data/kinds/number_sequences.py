@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hfrnn.choices import LOSSES
-from hfrnn.data.kinds.data_kind import DataKind, Earlier
+from hfrnn.data.kinds.data_kind import DataKind, Earlier, Reading
 from hfrnn.errors import InputError, Message
 from hfrnn.option import Need, Option, argument
 from hfrnn.wording import counted
@@ -58,7 +59,8 @@ TARGETS = Option(
     "Columns of a table, or arrays of a file, to predict; for {data:FILE.npy}, the .npy file of the targets.",
     many=True, digits=True, group="Data", otherwise="the array y of a file",
 )  # fmt: skip
-OTHER_PARTS = ("valid", "test")
+OTHER_PARTS, _OWN = ("valid", "test"), ("inputs", "targets", "rows")
+"""Parts that may have files of their own, and the options that each of them has beside these."""
 ROWS = Option(
     "rows", str, None,
     "Rows of each table, or of each recording in a file of arrays, to read, A:B: from row A, counted from 0, up to but "
@@ -156,6 +158,11 @@ class NumberSequences(DataKind):
         return [*lines, *(f"          {note}" for note in data.notes)]
 
     def hints(self) -> list[str | Message]:
+        return self._hints
+
+    @cached_property
+    def _hints(self) -> list[str | Message]:
+        """The hints, which look at all numbers of the training part."""
         found: list[str | Message] = []
         if self.scaling is None and (why := self._unscaled()):
             found.append(Message("the data are not scaled, though {0}: consider {standardize:True}", why))
@@ -191,7 +198,8 @@ class NumberSequences(DataKind):
 
     def _ready(self, sequences: RaggedPool) -> RaggedPool:
         """Return sequences as the network reads them: scaled, in the type of its numbers."""
-        return replace(sequences, scaling=self.scaling, dtype=self._dtype)
+        scaled = sequences if self.scaling is None else self.scaling.scale(sequences, self._dtype)
+        return replace(scaled, dtype=self._dtype)
 
     def _scaling(self, earlier: Earlier | None) -> Scaling | None:
         """Return the scaling of an earlier run, or that of the training part; None if nothing is scaled."""
@@ -315,17 +323,42 @@ def slice_of(text: str | None, name: str) -> tuple[int | None, int | None]:
     if text is None:
         return None, None
     first, mark, end = text.partition(":")
-    numbers = [int(each) if each else None for each in (first, end) if each.isdecimal() or not each]
-    if not mark or len(numbers) < 2 or len(text) > 40 or (None not in numbers and numbers[0] >= numbers[1]):  # type: ignore[operator]
+    known = bool(mark) and len(text) <= 40 and all(each.isdecimal() or not each for each in (first, end))
+    start, stop = (int(each) if known and each else None for each in (first, end))
+    if not known or (start is not None and stop is not None and start >= stop):
         raise InputError(
             Message(f"{argument(name)} is {{0!r}}: give A:B with A below B, such as 0:1000 or 1000:", text)
         )
-    return numbers[0], numbers[1]
+    return start, stop
 
 
-def side_by_side(arrays: Sequence[Any]) -> Any:
-    """Return arrays (steps, 1, n) as one (T, N, n), padded with zeros."""
+def parts_of_their_own(options: Mapping[str, Any]) -> list[str]:
+    """Return which of the parts for validation and test have files, names or rows of their own."""
+    return [part for part in OTHER_PARTS
+            if any(options[name] is not None for name in (part, *(f"{part}_{each}" for each in _OWN)))]  # fmt: skip
+
+
+def one_or_all(paths: Sequence[str]) -> str | tuple[str, ...] | None:
+    """Return paths as the value of an option that takes one or several."""
+    return paths[0] if len(paths) == 1 else tuple(paths) or None
+
+
+def reading_of(name: str, found: Sequence[tuple[Any, Any, Any]], times: Any = None, **more: Any) -> Reading:
+    """Return the recordings of a file, each as `recording` returns it; several are padded to the longest with zeros.
+
+    `times` are those of the only recording, and `more` other fields of the reading.
+    """
     import numpy as np
 
-    T = max(len(each) for each in arrays)
-    return np.concatenate([np.pad(each, ((0, T - len(each)), (0, 0), (0, 0))) for each in arrays], axis=1)
+    if len(found) == 1:
+        return Reading(name, *found[0], recording=True, times=times, **more)
+    lengths = np.array([len(x) for x, _, _ in found])
+
+    def beside(arrays: Sequence[Any]) -> Any:  # (steps, 1, n) each
+        if arrays[0] is None:
+            return None
+        padded = [np.pad(each, ((0, lengths.max() - len(each)), (0, 0), (0, 0))) for each in arrays]
+        return np.concatenate(padded, axis=1)
+
+    x, y, weights = map(beside, zip(*found, strict=True))
+    return Reading(name, x, y, weights, lengths, **more)

@@ -23,12 +23,14 @@ from hfrnn.data.kinds.number_sequences import (
     TEST,
     VALID,
     NumberSequences,
+    one_or_all,
+    parts_of_their_own,
+    reading_of,
     recording,
-    side_by_side,
     slice_of,
 )
 from hfrnn.errors import InputError, Message
-from hfrnn.option import Need, Option, argument
+from hfrnn.option import Need, Option, argument, listed
 
 if TYPE_CHECKING:
     from hfrnn.data.sheets import TableFormat
@@ -112,10 +114,7 @@ class Table(NumberSequences):
         from hfrnn.data.windows import WINDOW as USUAL
 
         found = {**super().resolved({**options, "data": ""}), "window": options["window"] or USUAL}
-        for name in ("data", *OTHER_PARTS):
-            paths = _paths(options[name], name)
-            found[name] = paths[0] if len(paths) == 1 else paths or None
-        return found
+        return {**found, **{name: one_or_all(_paths(options[name], name)) for name in ("data", *OTHER_PARTS)}}
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[str | os.PathLike[str]]:
@@ -148,19 +147,16 @@ class Table(NumberSequences):
     @classmethod
     def tables(cls, options: Mapping[str, Any], given: Frames | None) -> dict[str, tuple[Sequence[Any], TableFormat]]:
         """Return the tables of each part, and how to read them."""
-        texts = [each for each in _paths(options["data"], "data") if each.lower().endswith(".txt")]
+        paths = _paths(options["data"], "data")
+        texts = [each for each in paths if each.lower().endswith(".txt")]
         if texts and options["inputs"] is None and options["bin"] is None:
             raise InputError(Message(
                 "{data} is {0}: to train on its text leave out {data}; to read it as a table, name its columns with "
                 "{inputs} and {targets}", texts[0],
             ))  # fmt: skip
-        parts: dict[str, tuple[Sequence[Any], TableFormat]] = {
-            "train": (_paths(options["data"], "data"), _format(options))
-        }
-        for part in OTHER_PARTS:
-            own = [name for name in ("inputs", "targets", "rows") if options[f"{part}_{name}"] is not None]
-            if options[part] is not None or own:
-                parts[part] = _paths(options[part] or options["data"], part), _format(options, part)
+        parts: dict[str, tuple[Sequence[Any], TableFormat]] = {"train": (paths, _format(options))}
+        for part in parts_of_their_own(options):
+            parts[part] = _paths(options[part], part) or paths, _format(options, part)
         return parts
 
     @classmethod
@@ -184,14 +180,7 @@ class Table(NumberSequences):
         found = [
             recording(each.inputs, None if note else each.targets, each.missing, ahead, burn_in) for each in read.found
         ]
-        if len(found) == 1:
-            return Reading(Path(path).name, *found[0], recording=True, times=read.found[0].times, **more)
-        import numpy as np
-
-        x, y, weights = (None if role[0] is None else side_by_side(role) for role in zip(*found, strict=True))
-        assert x is not None
-        lengths = np.array([len(each.inputs) for each in read.found])
-        return Reading(Path(path).name, x, y, weights, lengths, **more)
+        return reading_of(Path(path).name, found, read.found[0].times, **more)
 
 
 class TablesInMemory(Table):
@@ -235,7 +224,7 @@ class TablesInMemory(Table):
 def _paths(given: Any, name: str) -> tuple[str, ...]:
     """Return the absolute paths of tables, with the files of folders and patterns."""
     found: list[str] = []
-    for each in () if given is None else given if isinstance(given, tuple) else (given,):
+    for each in listed(given):
         more = [each]
         if os.path.isdir(each):
             more = _in_folder(each)

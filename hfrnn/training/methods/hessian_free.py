@@ -239,9 +239,7 @@ class HessianFreeMethod(Method):
         """
         pool, part = self.sequences.pool, self._part(rows)
         T, symbols, weighs = pool.longest, pool.symbols, pool.weighs_outputs
-        lengths = lengths_of_part = None
-        if isinstance(pool, RaggedPool) and pool.ragged:
-            lengths, lengths_of_part = pool.profile(rows), pool.profile(part)
+        lengths, lengths_of_part = pool.planned_lengths(rows), pool.planned_lengths(part)
         checkpoint, budget = self.config.checkpoint_argument, self.config.memory_bytes
         basis, use = 0, Use.OPERATOR
         if self.config.preconditioner == "kronecker":
