@@ -56,7 +56,7 @@ class Node:
 
 
 class Held(NamedTuple):
-    """What a file holds under one name: the numbers of `nodes`, unless `refused` says what is there instead of numbers."""
+    """What a file holds under one name: the numbers of `nodes`, unless `refused` says what is there instead."""
 
     name: str
     nodes: tuple[Node, ...]

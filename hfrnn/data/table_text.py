@@ -41,7 +41,9 @@ def decoded(content: bytes, path: object) -> tuple[str, tuple[str, ...]]:
         try:
             return content.decode("utf-16"), ()
         except UnicodeDecodeError as error:
-            raise InputError(f"{path} begins like UTF-16 text, but cannot be decoded ({error.reason}): convert it") from error
+            raise InputError(
+                f"{path} begins like UTF-16, but cannot be decoded ({error.reason}): convert it"
+            ) from error
     if b"\0" in content[:_HEAD]:
         raise InputError(f"{path} holds binary data: give a table as a text, with a row on each line")
     try:

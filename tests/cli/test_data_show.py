@@ -57,7 +57,7 @@ def test_the_command_trains(name: str) -> None:
 
 def test_a_file_without_a_pair_has_no_command() -> None:
     Path("a.mat").write_bytes(v7({"u": np.ones((3, 2)), "text": "abc"}))
-    assert call("data", "show", "a.mat").stdout.splitlines()[-1] == "no two arrays in it have the same steps"
+    assert call("data", "show", "a.mat").stdout.splitlines()[-1] == "no two arrays in it have the same number of steps"
     assert json.loads(call("data", "show", "a.mat", "--json").stdout)["command"] is None
 
 
