@@ -35,7 +35,7 @@ from golden_cases import CALLS, Case, cases, write_data
 PROJECT = Path(__file__).resolve().parent.parent
 DIFFERENT = 1  # exit status
 CHECKPOINTS = ("last.safetensors", "best.safetensors")
-FACTS = ("folder", "time", "machine", "hfrnn", "versions", "best at")
+FACTS = ("folder", "time", "machine", "hfrnn", "versions")
 """Rows of the report's summary that may differ: times, paths and versions."""
 FAILURE = "failure.txt"
 LONGEST = 200  # characters of a value in a message
@@ -124,17 +124,28 @@ def untimed(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def report_data(page: str) -> dict[str, Any]:
-    """Return the data of a report without times, paths, versions and options, which come and go."""
+    """Return the data of a report without times, paths, versions and the order of its options."""
     match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     found: dict[str, Any] = json.loads(match[1]) if match else {"damaged": "the page has no data"}
-    for name in ("version", "options"):
-        found.pop(name, None)
+    found.pop("version", None)
+    found.pop("options", None)  # the rows of a table; every run has the values
     for run in found.get("runs", []):
-        for name in ("given", "options"):
-            run.pop(name, None)
+        run.pop("given", None)
         run["columns"] = untimed(run["columns"])
+        options = run.get("options", {})
+        run["options"] = {name: Option(value) for name, value in options.items() if value not in (None, "-")}
+        examples = run.get("examples") or {}
+        for sequence in (examples, *examples.get("sequences", [])):
+            sequence.pop("shares", None)  # the report had principal components once
+            sequence.pop("components", None)
         run["facts"] = {name: value for name, value in run["facts"].items() if name not in FACTS}
+        if "best at" in run["facts"]:
+            run["facts"]["best at"] = re.sub(r", [\d:]+$", "", run["facts"]["best at"])
     return found
+
+
+class Option(str):
+    """The value of an option of a run. Options come and go, and only those that both commits have are compared."""
 
 
 def differences(before: Any, after: Any, place: str) -> Iterator[str]:
@@ -142,7 +153,7 @@ def differences(before: Any, after: Any, place: str) -> Iterator[str]:
         for key in dict.fromkeys([*before, *after]):
             if key in before and key in after:
                 yield from differences(before[key], after[key], f"{place} {key}")
-            else:
+            elif not isinstance(before.get(key, after.get(key)), Option):
                 yield f"{place} {key} only {'before' if key in before else 'after'}"
     elif isinstance(before, list) and isinstance(after, list):
         if len(before) != len(after):
