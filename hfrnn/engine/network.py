@@ -49,8 +49,8 @@ class Network(Layout):
     l2 : float
         Adds `l2/2 * |theta|^2` to the objective.
     activation : {"tanh", "logistic", "relu", "softplus"}
-        For `rnn`, the four `hornn`, `leaky`, `rate`, `fnn` and `fofe-fnn`: the activation function of the hidden units.
-        "softplus" is for `leaky` and `rate`.
+        For `rnn`, the four `hornn`, `leaky`, `rate`, `fnn` and `fofe-fnn`: the activation function of the hidden units;
+        for `state-space`, of the units in the transition. "softplus" is for `leaky`, `rate` and `state-space`.
     order : int
         For the four `hornn`: number of previous steps that a step depends on, 1 or more. For `fnn`: number of inputs
         that a step of the first layer reads, its own included. Default 3.
@@ -76,6 +76,8 @@ class Network(Layout):
     sublayers : int, optional
         For `gated-feedback`: number of layers of equal width inside each layer, which feed back into each other; it
         must divide every hidden size. By default the largest of 3, 2 and 1 that does.
+    units : int
+        For `state-space`: number of nonlinear units in the transition, 1 or more; default 16.
     candidate_bias : bool
         For `gru-torch`: whether the recurrent part of the candidate has a bias of its own, b_hn; default True.
     learn_initial_state : bool

@@ -16,7 +16,7 @@ from hfrnn.engine.network import Network
 CARRIED_TIME = 3
 """The time `t` of a carried state that has one; at the next step not all modules of a clockwork network are active."""
 
-SMALL: dict[str, dict[str, Any]] = {"scrn": {"context": 2}}
+SMALL: dict[str, dict[str, Any]] = {"scrn": {"context": 2}, "state-space": {"units": 4}}
 """Options that make the networks of an architecture small."""
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "fnn": ({"order": 1}, {"order": 7, "activation": "logistic"}),
@@ -30,6 +30,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "leaky": ({"activation": "logistic"}, {"activation": "softplus", "learn_leak": True}, {"activation": "relu"}),
     "rate": ({"activation": "logistic", "leak": 1.0}, {"activation": "softplus", "learn_leak": True}),
     "scrn": ({"learn_alpha": True}, {"learn_alpha": True, "alpha": 0.3, "hidden": 0}, {"context": 0}),
+    "state-space": ({"activation": "logistic", "units": 1}, {"activation": "softplus"}, {"activation": "relu"}),
 }
 """Further options that are checked on two layers, besides the defaults."""
 

@@ -41,6 +41,7 @@ _kernels: dict[str, str | type[Kernel]] = {
     "fofe-fnn": "hfrnn.kernels.fofe_fnn:FOFEFNN",
     "gated-feedback": "hfrnn.kernels.gated_feedback:GatedFeedback",
     "hierarchical": "hfrnn.kernels.hierarchical:Hierarchical",
+    "state-space": "hfrnn.kernels.state_space:StateSpace",
 }
 """The reference kernels: "module:class", which is imported when first used, or the class of a user."""
 

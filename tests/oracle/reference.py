@@ -82,6 +82,10 @@ def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tupl
         rate_of = ACTIVATIONS[config.activation]
         x = (1 - leak) * past["x"] + leak * (u["x"] + rate_of(past["x"]) @ p["W_h"])
         return {"x": x}, rate_of(x), x
+    if config.arch == "state-space":
+        units = ACTIVATIONS[config.activation](u["g"] + past["h"] @ p["W_1"])
+        h = u["h"] + past["h"] @ p["A"] + units @ p["W_3"]
+        return {"h": h}, h, jnp.zeros_like(h)
     if config.arch == "mrnn":
         m = u["m"] * (past["h"] @ p["W_hm"])
         a = u["h"] + m @ p["W_mh"]

@@ -40,6 +40,7 @@ class Case:
 
 LOSSES = ["softmax", "class-softmax", "logistic", "squared"]
 SMALL = {"scrn": {"context": 2}, "clockwork": {"periods": (1, 2)}, "hierarchical": {"periods": (1, 2)}}
+SMALL |= {"state-space": {"units": 4}}
 
 
 @dataclass(frozen=True)

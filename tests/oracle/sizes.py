@@ -24,6 +24,7 @@ SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
     "fofe-fnn": [("b", True, False)],  # after s0, s1, ... for the codes
     "gated-feedback": [("h", True, True), ("g", False, True), ("u", True, False)],
     "hierarchical": [("h", True, True)],
+    "state-space": [("h", True, True), ("g", True, True)],
 }  # fmt: skip
 BIAS_ONLY = {("fofe-fnn", "b"), ("gated-feedback", "u")}
 GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
@@ -33,7 +34,7 @@ GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
     ("gru-torch", "W_h"): "rzn",
     ("lstm-1997", "W_h"): "iog",
 }
-OUTPUT_BIAS = {"lstm", "lstm-1997", "mlstm-standard", "gru", "gru-torch"}  # on by default
+OUTPUT_BIAS = {"lstm", "lstm-1997", "mlstm-standard", "gru", "gru-torch", "state-space"}  # on by default
 ONE_PREACTIVATION = {"rnn", "mrnn", "lstm-krause", "mlstm", "hornn", "hornn-max", "hornn-fofe", "hornn-gated", "rate"}
 ONE_PREACTIVATION |= {"fnn", "fofe-fnn", "gated-feedback"}
 NEVER_READ = ", never read"
@@ -65,6 +66,7 @@ class Config:
     periods: tuple[int, ...] | None = None
     sublayers: int | None = None
     codes: int = 1
+    units: int = 16
     classes: int | tuple[int, ...] | None = None
     learn_initial_state: bool = False
 
@@ -94,7 +96,11 @@ class Config:
 
     def widths(self, layer: int, names: Sequence[str]) -> dict[str, int]:
         H, n = self.hidden[layer], self.inside(layer) if self.arch == "gated-feedback" else 1
-        special = {"scrn": {"s": self.context}, "gated-feedback": {"h": H // n, "g": n, "u": H - H // n}}
+        special = {
+            "scrn": {"s": self.context},
+            "state-space": {"g": self.units},
+            "gated-feedback": {"h": H // n, "g": n, "u": H - H // n},
+        }
         return {name: special.get(self.arch, {}).get(name, H) for name in names}
 
     def up(self, layer: int) -> int:
@@ -133,6 +139,8 @@ class Config:
             return {"W_hm": (H, H), "W_m": (H, 4 * H)}
         if self.arch == "lstm-1997":
             return {"W_h": (H, 3 * H)}
+        if self.arch == "state-space":
+            return {"A": (H, H), "W_1": (H, self.units), "W_3": (self.units, H)}
         if self.arch == "gru-torch":
             return {"W_h": (H, 3 * H)} | ({"b_hn": (H,)} if self.candidate_bias else {})
         if self.arch == "gru":

@@ -42,7 +42,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-SMALL: dict[str, dict[str, Any]] = {"scrn": {"context": 3}}
+SMALL: dict[str, dict[str, Any]] = {"scrn": {"context": 3}, "state-space": {"units": 5}}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     # name: architecture, arguments of the network; on two layers, mixed lengths and a carried state
     "rnn-logistic": ("rnn", {"activation": "logistic"}),
@@ -65,6 +65,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "rate-logistic-slow": ("rate", {"activation": "logistic", "leak": 0.03}),
     "rate-relu-learned": ("rate", {"activation": "relu", "learn_leak": True}),
     "rate-softplus-whole": ("rate", {"activation": "softplus", "leak": 1.0}),
+    "state-space-logistic": ("state-space", {"activation": "logistic", "units": 2}),
+    "state-space-relu": ("state-space", {"activation": "relu"}),
+    "state-space-softplus": ("state-space", {"activation": "softplus"}),
     "learned-alpha": ("scrn", {"learn_alpha": True, "alpha": 0.7}),
     "no-hidden": ("scrn", {"hidden": (0, 0), "learn_alpha": True}),
     "some-hidden": ("scrn", {"hidden": (0, 4)}),
