@@ -82,7 +82,7 @@ def predict(
     """
     theta, states = _vector(net, theta, batch), flag("states", states)
     instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
-    columns = [_run_columns(net, theta, _read(net, part, scaling), states) for part in _parts(batch)]
+    columns = [_run_columns(net, theta, _read(net, part, scaling), states) for part in parts_of(batch)]
     outputs = np.concatenate([_lengthened(z, batch.T) for z, _ in columns], axis=1)
     every = [
         [{name: _lengthened(x, batch.T) if x.ndim > 1 else x for name, x in layer.items()} for layer in each]
@@ -95,7 +95,7 @@ def predict(
 def score(
     net: Network, theta: Array, batch: Batch, names: Sequence[str] | None = None, scaling: Scaling | None = None
 ) -> Score:
-    """Score the predictions of a network: mean squared error, R2 and NRMSE, or cross-entropy and accuracy.
+    """Score the predictions of a network: mean squared error, R2, NRMSE and fit, or cross-entropy and accuracy.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def score(
     >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared")
     >>> batch = hfrnn.Batch(np.ones((5, 4, 2)), np.ones((5, 4, 1)))  # 5 steps of 4 sequences
     >>> sorted(hfrnn.score(net, net.init(seed=0), batch).overall)
-    ['mse', 'nrmse', 'r2', 'rmse']
+    ['fit', 'mse', 'nrmse', 'r2', 'rmse']
     """
     theta = _vector(net, theta, batch)
     listed = isinstance(names, list | tuple) and len(names) == net.n_out and all(isinstance(n, str) for n in names)
@@ -135,7 +135,7 @@ def score(
     if not isinstance(batch, RaggedBatch) and batch.targets is None:
         raise InputError("the batch has no targets: give them to score the predictions")
     rows = []
-    for part in _parts(batch):
+    for part in parts_of(batch):
         read = _read(net, part, scaling)
         net.prepare(read)  # checks the targets and weights
         rows.append(scored_rows(_run_columns(net, theta, read)[0], part))
@@ -269,7 +269,7 @@ def _lengthened(values: HostArray, T: int) -> HostArray:
     return np.concatenate([values, np.zeros((T - len(values), *values.shape[1:]), values.dtype)])
 
 
-def _parts(batch: Batch) -> Iterator[Batch]:
+def parts_of(batch: Batch) -> Iterator[Batch]:
     """Yield the batch in parts of a bounded number of steps."""
     if isinstance(batch, RaggedBatch):
         start = 0

@@ -6,15 +6,16 @@ For one output with targets y, outputs z and weights w (sums over all scored ste
     its root             RMSE  = sqrt(MSE)
     R2                   R2    = 1 - MSE / (sum w (y - m)^2 / W)
     normalized root      NRMSE = RMSE / the standard deviation of y = sqrt(1 - R2)
+    fit                        = 100 (1 - NRMSE), in percent    L. Ljung, System Identification, 1999
     cross-entropy              = -sum w log p(y) / W, in nats
     accuracy                   = share of the weight where the prediction is right
 
-R2 and NRMSE are None for an output with constant targets. Accuracy is None for an output with targets other than 0 and
-1. All figures are None for an output without a scored target. The overall figures are means over the outputs for which
-they are not None. Each of these has the same share, whatever its unit; the overall R2 is that of scikit-learn's
-`r2_score` with its default. The overall RMSE is the root of the overall MSE, and the overall NRMSE the root of 1 - R2.
-For classes, the overall figures are means over all scored steps. The figures of one class are means over the steps with
-that class as the target.
+R2, NRMSE and fit are None for an output with constant targets. Accuracy is None for an output with targets other than
+0 and 1. All figures are None for an output without a scored target. The overall figures are means over the outputs for
+which they are not None. Each of these has the same share, whatever its unit; the overall R2 is that of scikit-learn's
+`r2_score` with its default. The overall RMSE is the root of the overall MSE, the overall NRMSE the root of 1 - R2, and
+the overall fit 100 (1 - NRMSE). For classes, the overall figures are means over all scored steps. The figures of one
+class are means over the steps with that class as the target.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Score:
     steps: int
     """Number of scored steps."""
     overall: Mapping[str, float | None]
-    """The figures by name: `mse, rmse, r2, nrmse` for real values, `cross_entropy, accuracy` for bits and classes. A
-    figure that is not defined is None."""
+    """The figures by name: `mse, rmse, r2, nrmse, fit` for real values, `cross_entropy, accuracy` for bits and classes.
+    A figure that is not defined is None."""
     outputs: Mapping[str, Mapping[str, float | None]]
     """The same figures for each output, or for each class that occurs, by its name. They are None for an output
     without a scored target, and `overall` does not cover it."""
@@ -94,6 +95,7 @@ def figures(
         if loss == "squared":
             overall["rmse"] = _root(overall["mse"])
             overall["nrmse"] = _root(None if overall["r2"] is None else 1 - overall["r2"])
+            overall["fit"] = None if overall["nrmse"] is None else 100 * (1 - overall["nrmse"])
     return Score(int(used.sum()), overall, rows)
 
 
@@ -102,8 +104,11 @@ def _squared(z: NDArray[Any], y: NDArray[Any], w: NDArray[Any]) -> Row:
     mse = float(np.average((z - y) ** 2, weights=w))
     variance = float(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
     varies = variance > (1e-12 * float(np.abs(y).max())) ** 2
-    r2 = 1 - mse / variance if varies else None
-    return {"mse": mse, "rmse": math.sqrt(mse), "r2": r2, "nrmse": math.sqrt(mse / variance) if varies else None}
+    found: Row = {"mse": mse, "rmse": math.sqrt(mse), "r2": None, "nrmse": None, "fit": None}
+    if varies:
+        nrmse = math.sqrt(mse / variance)
+        found |= {"r2": 1 - mse / variance, "nrmse": nrmse, "fit": 100 * (1 - nrmse)}
+    return found
 
 
 def _logistic(z: NDArray[Any], y: NDArray[Any], w: NDArray[Any]) -> Row:

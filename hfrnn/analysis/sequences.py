@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hfrnn.analysis.prediction import score, scored_rows
+from hfrnn.analysis.linear_baseline import Block, fit_arx
+from hfrnn.analysis.prediction import parts_of, score, scored_rows
 from hfrnn.analysis.scores import figures
 from hfrnn.arrays.backend import Array, HostArray, get_backend
 from hfrnn.data.kinds import FALLBACK, KINDS, kind_of_file
@@ -18,7 +21,7 @@ from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.ragged_batch import RaggedBatch
-from hfrnn.errors import InputError, Message
+from hfrnn.errors import HfrnnError, InputError, Message
 from hfrnn.option import either
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
@@ -44,7 +47,7 @@ class Given(NamedTuple):
     output_names: tuple[str, ...] = ()
     ahead: int = 0  # rows of a table from an input to the target that it predicts
     note: str | Message = ""  # why there are no targets
-    burn_in: int = 0  # steps at the beginning of a recording that are not scored
+    washout: int = 0  # steps at the beginning of each sequence that are not scored
     times: HostArray | None = None  # of the rows of a recording, (steps,); None if no column holds them
 
     @property
@@ -65,8 +68,13 @@ def own_sequences(folder: RunFolder, part: str | None = None) -> Given:
     return _own(folder.config(), folder, part)[0]
 
 
-def _own(config: TrainConfig, folder: RunFolder | None, part: str | None) -> tuple[Given, Source]:
-    """Return the sequences of a part of a run's own data, and the data."""
+def _own(
+    config: TrainConfig, folder: RunFolder | None, part: str | None, washout: int | None = None
+) -> tuple[Given, Source]:
+    """Return the sequences of a part of a run's own data, and the data.
+
+    Windows overlap by the washout, so that each step is scored once.
+    """
     part, run = chosen_part(config, part, "valid"), "the run" if folder is None else folder.path
     if config.kind.in_bits:
         raise InputError(f"{run} was trained on {config.kind.about}: its network predicts symbols, see hfrnn evaluate")
@@ -74,20 +82,30 @@ def _own(config: TrainConfig, folder: RunFolder | None, part: str | None) -> tup
         raise InputError(
             f"the data of {run} were in the memory of a Python program, and are not stored: give a file of arrays"
         )
+    cut = config.values.get("window") is not None
+    if washout is not None and cut:
+        if washout >= config.window:
+            raise InputError(Message(
+                "{washout} is {0:,}, and the windows of the run have {1}: give a smaller number, or a file, which is "
+                "not cut", washout, counted(config.window, "step"),
+            ))  # fmt: skip
+        config = config.completed(burn_in=washout)
     source = open_source(config, folder)
     if not config.kind.has_parts:
         assert source.validation is not None
         return Given(f"validation sequences of {source.name}", source.validation, None), source
     batch = source.batch(source.plain_part(part))
-    names = source.input_names, source.output_names
-    return Given(source.part_name(part), batch, source.scaling, False, *names, source.ahead), source
+    batch = _washed(batch, washout) if washout and not cut else batch
+    names, begun = (source.input_names, source.output_names), source.burn_in if washout is None else washout
+    return Given(source.part_name(part), batch, source.scaling, False, *names, source.ahead, washout=begun), source
 
 
-def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
+def file_sequences(folder: RunFolder, net: Network, path: str, washout: int | None = None) -> Given:
     """Return the sequences of a file of the same kind as the data of a run, perhaps without targets.
 
-    A table, and an array of one recording, are not cut into windows, and their first steps, the burn-in of the run, are
-    not scored. Of a file with several parts, only `x`, `y`, `mask` and `lengths` are read.
+    A table, and an array of one recording, are not cut into windows. The first `washout` steps of a sequence are not
+    scored; by default this is the burn-in of the run. Of a file with several parts, only `x`, `y`, `mask` and `lengths`
+    are read.
     """
     config = folder.config()
     own = config.kind
@@ -100,15 +118,33 @@ def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
         raise InputError(
             f"{path} is {kind}, and {folder.path} was trained on {own.about}: give a file ending in {either(own.reads)}"
         )
-    read = own.read_file(config.values, path, net.n_out, net.loss_name)
+    options = config.values if washout is None else {**config.values, "burn_in": washout}
+    if washout is not None and options.get("window") is not None:
+        options["window"] = max(options["window"], washout + 1)  # a file is not cut
+    read = own.read_file(options, path, net.n_out, net.loss_name)
     if read.times is not None and len(read.times) > 1:
         check_rates([float(folder.versions().get("step", 0)), float(np.median(np.diff(read.times)))], path)
     targets = _counted_from_zero(read, int(folder.versions().get("first_class", 0)), path)
     batch = Batch(read.inputs, targets, read.weights, read.lengths)
-    names = read.input_names, read.output_names
-    return Given(
-        read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, read.burn_in, read.times
-    )
+    if washout and read.burn_in != washout and targets is not None:
+        batch = _washed(batch, washout)
+    names, begun = (read.input_names, read.output_names), washout or read.burn_in
+    return Given(read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, begun, read.times)
+
+
+def _washed(batch: Batch, steps: int) -> Batch:
+    """Return a batch with weights of 0 at the first steps of each sequence."""
+    if isinstance(batch, RaggedBatch) and not batch.pool.last_only:
+        pool = batch.pool
+        at, lengths = pool.rows(), pool.lengths
+        place = np.arange(at.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        weights = np.ones(len(pool.y), np.float32) if pool.w is None else pool.w.copy()
+        weights[at[place < steps]] = 0
+        return RaggedBatch(replace(pool, w=weights), batch.numbers)
+    batch = batch.padded()
+    weights = np.ones((batch.T, batch.B)) if batch.weights is None else np.array(batch.weights)
+    weights[:steps] = 0
+    return Batch(batch.inputs, batch.targets, weights, batch.lengths, batch.initial_state)
 
 
 def _counted_from_zero(read: Reading, first: int, path: str) -> HostArray | None:
@@ -124,7 +160,7 @@ def _counted_from_zero(read: Reading, first: int, path: str) -> HostArray | None
 
 def evaluate_sequences(
     net: Network, theta: Array, config: TrainConfig, part: str | None = None, folder: RunFolder | None = None,
-    path: str | None = None,
+    path: str | None = None, washout: int | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the figures of a network that was trained on other data than a text.
 
@@ -133,11 +169,18 @@ def evaluate_sequences(
     `hfrnn.score`, of each output too, except for music. `left_out` counts the sequences of a file without a scored
     step, if there are any. A task also has `wrong`, the share of wrong answers, and `solved`, "yes" or "no". The folder
     is needed for a path, and if the run may scale its data.
+
+    Other data also have `washout`, the steps at the beginning of each sequence that are not scored (by default
+    the option `washout` of the run, or its burn-in), and `initial_state`, "zeros" or "learned". Real values have
+    `baseline`: the `model`, a linear one that was fitted on the training part of the run, and its figures.
     """
     net = net.without_penalty()
+    if washout is not None and not (config.kind.has_parts and config.kind.scores_outputs):
+        raise InputError(Message("{washout} was given, and {0} has no sequences of its own: leave it out", config.data))
+    washout = config.values.get("washout") if washout is None else washout
     if path is not None:
         assert folder is not None
-        given = file_sequences(folder, net, path)
+        given = file_sequences(folder, net, path, washout)
         if given.batch.targets is None:
             raise InputError(Message(
                 "{0} has no targets to score ({1}): give them, or use hfrnn predict", path, given.note
@@ -146,13 +189,51 @@ def evaluate_sequences(
             _check_recording(given)
         given, left_out = _scored_only(given)
         found = {"data": path, **_scores(net, theta, given, ("sequences", "loss"), outputs=True)}
-        return {**found, "left_out": left_out} if left_out else found
+        found |= {"left_out": left_out} if left_out else {}
+        try:
+            source = None if config.kind.in_memory else open_source(config, folder)
+        except HfrnnError:
+            source = None
+        return {**found, **_beside(net, given, source)}
     part = chosen_part(config, part, "valid")
     if not config.kind.has_parts:
         return _figures_of_new_sequences(net, theta, open_source(config, folder), config.seed)
-    given, source = _own(config, folder, part)
+    given, source = _own(config, folder, part, washout)
     what, *names = source.score_names
-    return {what: config.data, "part": part, **_scores(net, theta, given, names, outputs=source.scores_outputs)}
+    found = {what: config.data, "part": part, **_scores(net, theta, given, names, outputs=source.scores_outputs)}
+    return {**found, **_beside(net, given, source)} if source.scores_outputs else found
+
+
+def _beside(net: Network, given: Given, source: Source | None) -> dict[str, Any]:
+    """Return how the scored sequences begin, and the linear baseline for real values.
+
+    `source` holds the data of the run, if they can be read.
+    """
+    found: dict[str, Any] = {
+        "washout": given.washout, "initial_state": "learned" if net.learn_initial_state else "zeros"
+    }  # fmt: skip
+    if net.loss_name != "squared" or given.batch.symbols:
+        return found
+    if source is None:
+        return {**found, "baseline": {"model": None, "reason": "the training part of the run cannot be read"}}
+    train = blocks(source.batch(source.plain_part("train")))
+    model = fit_arx(train, blocks(source.batch(source.plain_part("valid"))) if source.validation is not None else None)
+    if model is None:
+        reason = "the training part is too short for one, or has too many inputs"
+        return {**found, "baseline": {"model": None, "reason": reason}}
+    rows = [scored_rows(model.simulate(np.asarray(part.inputs)), part) for part in parts_of(given.batch)]
+    z, y, w = (np.concatenate(each) for each in zip(*rows, strict=True))
+    if not np.isfinite(z).all():
+        return {**found, "baseline": {"model": None, "reason": f"its simulation is unstable ({model})"}}
+    return {**found, "baseline": {"model": str(model), **figures("squared", z, y, w, given.names).to_json()}}
+
+
+def blocks(batch: Batch) -> Iterator[Block]:
+    """Yield the sequences of a batch, for a linear baseline."""
+    numpy = get_backend("numpy")
+    for part in parts_of(batch):
+        y = np.asarray(part.targets, np.float64)
+        yield Block(np.asarray(part.inputs), y, np.broadcast_to(part.output_weights(numpy), y.shape))
 
 
 def _scores(net: Network, theta: Array, given: Given, names: Any, outputs: bool) -> dict[str, Any]:
@@ -179,8 +260,8 @@ def _check_recording(given: Given) -> None:
     """Raise InputError unless a recording has a target after the burn-in."""
     if np.any(given.batch.weights):
         return
-    has, begun = f"{given.name} has {counted(given.batch.T, 'row')}", given.burn_in
-    burn_in = f"and the first {begun:,} {'is' if begun == 1 else 'are'} the burn-in, which is not scored"
+    has, begun = f"{given.name} has {counted(given.batch.T, 'row')}", given.washout
+    burn_in = f"and the first {begun:,} {'is' if begun == 1 else 'are'} not scored"
     if begun + given.ahead < given.batch.T:
         raise InputError(f"{has}{f', {burn_in}' if begun else ''}, and no other target is known: give targets")
     ahead = f"; a target is {counted(given.ahead, 'row')} after its input" if given.ahead else ""

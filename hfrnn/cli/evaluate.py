@@ -52,8 +52,12 @@ Examples:
 @part_option("Part of the data", "valid")
 @which_option
 @click.option(
+    "--washout", metavar="N", type=int,
+    help="First steps of a sequence, not scored.  [default: the burn-in]",
+)  # fmt: skip
+@click.option(
     "--unknown", metavar="WHAT",
-    help="Unknown symbols: error, skip, or a known symbol instead.  [default: error for FILE; else as in training]",
+    help="Unknown symbols: error (for FILE), skip, or a known symbol.",
 )  # fmt: skip
 @click.option(
     "--dynamic", "rule", metavar="RULE", type=NearChoice(("sgd", "rms")),
@@ -70,11 +74,12 @@ Examples:
 @backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def evaluate(
-    run: str, text: str | None, part: str | None, which: str, unknown: str | None, rule: str | None,
-    positions: int | None, per_symbol: str | None, force: bool, backend: str, as_json: bool, **learning: Any,
+    run: str, text: str | None, part: str | None, which: str, washout: int | None, unknown: str | None,
+    rule: str | None, positions: int | None, per_symbol: str | None, force: bool, backend: str, as_json: bool,
+    **learning: Any,
 ) -> None:  # fmt: skip
-    """Score FILE, or a part of the run's own data, with the network in the run folder RUN: a text as one stream, where
-    each symbol is predicted from all before it, and arrays and tables output by output.
+    """Score FILE, or a part of the run's own data, with the network in the run folder RUN: a text as one stream, arrays
+    and tables output by output.
     """
     from hfrnn.analysis.evaluation import evaluate as score
     from hfrnn.choices import UNITS
@@ -89,6 +94,8 @@ def evaluate(
     for name in learning:
         if rule is None:
             raise InputError(f"{flag_of(name)} was given, and it is for --dynamic: give both, or leave it out")
+    if washout is not None:
+        count("--washout", washout, 0)
     if positions is not None and positions < 1:
         raise InputError(f"--positions is {positions}: give a whole number, 1 or more")
     check_force(force, per_symbol, "--per-symbol")
@@ -99,8 +106,10 @@ def evaluate(
     if vocabulary is None:
         given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
         wrong = [name for name, value in given.items() if value is not None]
-        evaluate_data(folder, net, theta, part, text, wrong, as_json)
+        evaluate_data(folder, net, theta, part, text, wrong, as_json, washout)
         return
+    if washout is not None:
+        raise InputError(f"{run} was trained on a text: leave --washout out")
     unknown = _unknown(unknown, vocabulary, "error" if text is not None else config.unknown)
     content, source = text_content(folder, vocabulary.level, text, part or "valid")
     how: dict[str, Any] = {}
@@ -266,7 +275,7 @@ def as_text(text: str, level: str) -> str | bytes:
 
 
 FIGURES = {
-    "mse": "MSE", "rmse": "RMSE", "r2": "R2", "nrmse": "NRMSE", "cross_entropy": "cross-entropy",
+    "mse": "MSE", "rmse": "RMSE", "r2": "R2", "nrmse": "NRMSE", "fit": "fit%", "cross_entropy": "cross-entropy",
     "accuracy": "accuracy",
 }  # fmt: skip
 """Names of figures on the screen."""
@@ -276,8 +285,9 @@ _WIDTH = 12
 
 
 def evaluate_data(
-    folder: Any, net: Any, theta: Any, part: str | None, path: str | None, wrong: list[str], as_json: bool
-) -> None:
+    folder: Any, net: Any, theta: Any, part: str | None, path: str | None, wrong: list[str], as_json: bool,
+    washout: int | None = None,
+) -> None:  # fmt: skip
     """Score a network that was trained on sequences, on a part of its data or on the file `path`; print the figures.
 
     `wrong` are the options that were given although they are for texts.
@@ -293,7 +303,7 @@ def evaluate_data(
         data = f"{config.data}, whose sequences are generated again"
         raise InputError(f"{folder.path} was trained on {data}: leave --part out")
     with telling_of_compilation(net.backend.name, as_json), or_another_file(folder):
-        found = evaluate_sequences(net, theta, config, part, folder, path)
+        found = evaluate_sequences(net, theta, config, part, folder, path, washout)
     if as_json:
         say_json(found)
     elif "outputs" in found:
@@ -333,13 +343,24 @@ def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
         lines.append(f"{label[:24]:<{width}}{figures}")
     if len(rows) > len(shown) > 0:
         lines.insert(-1, f"... and {len(rows) - len(shown)} more, which --json shows")
+    linear = found.get("baseline", {})
+    if linear.get("model"):
+        lines.append(f"{'linear':<{width}}" + "".join(f"{_figure(linear[name]):>{_wide(name)}}" for name in names))
     scored = sum(any(value is not None for value in row.values()) for row in rows.values())
     if scored < len(rows):
         lines.append(f"overall covers {scored:,} of {counted(len(rows), 'output')}: the others have no scored target.")
     if found.get("left_out"):
         lines.append(f"{left_out_note(found['left_out'])}.")
+    if "washout" in found:
+        begun = counted(found["washout"], "step")
+        left_out = f"the first {begun} of each not scored" if found["washout"] else "every step scored"
+        state = {"zeros": "a state of zeros", "learned": "the learned state"}[found["initial_state"]]
+        lines.append(f"each sequence begins with {state}, {left_out}.")
+    if linear:
+        lines.append(f"linear: {linear['model']}, simulated." if linear["model"] else
+                     f"no linear baseline: {linear['reason']}.")  # fmt: skip
     if "nrmse" in found:
-        lines.append("NRMSE is the RMSE divided by the standard deviation of the targets.")
+        lines.append("NRMSE is the RMSE divided by the standard deviation of the targets; fit% is 100 (1 - NRMSE).")
     return lines
 
 

@@ -71,6 +71,7 @@ class ArrayData:
     files: tuple[str, ...] = ()  # the hash of each file
     first_class: int = 0  # the number of the first class in the file
     left_out: int = 0  # sequences without a scored step, which are in no part
+    burn_in: int = 0  # steps at the beginning of each window that are not scored
 
     @property
     def parts(self) -> dict[str, RaggedPool]:
@@ -198,8 +199,9 @@ def from_arrays(
             found, turned = piece_signals(piece, (rows or {}).get(piece.part, (None, None)))
             signals.setdefault(piece.part, []).extend(found)
             notes += turned
-        cut, more = recording_parts(signals, windows, fractions, source)
-        return assembled(cut, loss, name, source, sha256, notes=(*dict.fromkeys(notes), *more))
+        cut, more, burn_in = recording_parts(signals, windows, fractions, source)
+        noted = (*dict.fromkeys(notes), *more)
+        return assembled(cut, loss, name, source, sha256, notes=noted, burn_in=burn_in)
     first, pieces = counted_from_zero(pieces, loss)
     of_parts: dict[str, list[UncheckedPart]] = {}
     for piece in pieces:

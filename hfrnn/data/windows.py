@@ -72,8 +72,8 @@ class Signals(NamedTuple):
 
 def recording_parts(
     given: Mapping[str, Sequence[Signals]], windows: Windows, fractions: Sequence[float] | None, source: str
-) -> tuple[dict[str, UncheckedPart], tuple[str, ...]]:
-    """Return the parts of some recordings, cut into windows, and notes for a person.
+) -> tuple[dict[str, UncheckedPart], tuple[str, ...], int]:
+    """Return the parts of some recordings, cut into windows, notes for a person, and the burn-in.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def recording_parts(
         if short := sum(not len(at) for at in begins):
             notes.append(f"{counted(short, 'recording')} of the {name} part not read: no longer than the burn-in")
     notes += [left_out_note(left_out, "window")] if left_out else []
-    return parts, tuple(notes)
+    return parts, tuple(notes), burn_in
 
 
 def _by_time(

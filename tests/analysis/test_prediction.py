@@ -151,7 +151,8 @@ def by_hand(z: Any, y: Any, w: Any) -> dict[str, float]:
     mean = sum(a * b for a, b in zip(w, y, strict=True)) / total
     error = sum(a * (p - b) ** 2 for a, b, p in zip(w, y, z, strict=True)) / total
     variance = sum(a * (b - mean) ** 2 for a, b in zip(w, y, strict=True)) / total
-    return {"mse": error, "rmse": error**0.5, "r2": 1 - error / variance, "nrmse": (error / variance) ** 0.5}
+    nrmse = (error / variance) ** 0.5
+    return {"mse": error, "rmse": error**0.5, "r2": 1 - error / variance, "nrmse": nrmse, "fit": 100 * (1 - nrmse)}
 
 
 def test_real_outputs_with_a_weight_each() -> None:
@@ -160,7 +161,8 @@ def test_real_outputs_with_a_weight_each() -> None:
     for name, row in zip("abc", rows, strict=True):
         assert found.outputs[name] == pytest.approx(row, rel=1e-12)
     mse, r2 = (sum(row[each] for row in rows) / 3 for each in ("mse", "r2"))
-    assert found.overall == pytest.approx({"mse": mse, "rmse": mse**0.5, "r2": r2, "nrmse": (1 - r2) ** 0.5}, rel=1e-12)
+    overall = {"mse": mse, "rmse": mse**0.5, "r2": r2, "nrmse": (1 - r2) ** 0.5, "fit": 100 - 100 * (1 - r2) ** 0.5}
+    assert found.overall == pytest.approx(overall, rel=1e-12)
     assert found.steps == (W > 0).any(axis=1).sum()
 
 
@@ -176,7 +178,7 @@ def test_what_has_no_weight_may_hold_anything_and_weights_of_steps_are_those_of_
 def test_targets_that_do_not_vary_have_no_r2_and_weights_that_sum_to_infinity_or_nothing_are_refused() -> None:
     y = np.stack([np.full(30, 0.1), Y[:, 1]], axis=1)
     found = figures("squared", Z[:, :2], y, np.ones(30))
-    assert (found.outputs["0"]["r2"], found.outputs["0"]["nrmse"]) == (None, None)
+    assert [found.outputs["0"][each] for each in ("r2", "nrmse", "fit")] == [None] * 3
     assert found.overall["r2"] == found.outputs["1"]["r2"]
     assert figures("squared", Z[:, :1], y[:, :1], np.ones(30)).overall["r2"] is None
     for loss in ("squared", "logistic"):

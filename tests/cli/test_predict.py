@@ -185,22 +185,25 @@ def test_evaluate_shows_a_line_for_each_output(runs: dict[str, Path], name: str)
     found = json.loads(call("evaluate", runs[name], "--json").stdout)
     lines = call("evaluate", runs[name]).stdout.splitlines()
     figures = {"bits": "output cross-entropy accuracy", "classes": "class cross-entropy accuracy"}
-    figures = figures.get(name, "output MSE RMSE R2 NRMSE")
+    figures = figures.get(name, "output MSE RMSE R2 NRMSE fit%")
     assert lines[0].startswith(f"valid part of {data_of(runs[name])}: {found['sequences']} sequence")
     assert lines[1].split() == figures.split()
     rows = {line.split()[0]: line.split()[1:] for line in lines[2 : 3 + len(found["outputs"])]}
     assert rows.keys() == {*found["outputs"], "overall"}
     for label, row in rows.items():
         values = found if label == "overall" else found["outputs"][label]
-        keys = [{"cross-entropy": "cross_entropy"}.get(key, key.lower()) for key in lines[1].split()[1:]]
+        keys = [{"cross-entropy": "cross_entropy", "fit%": "fit"}.get(key, key.lower()) for key in lines[1].split()[1:]]
         for text, key in zip(row, keys, strict=True):
             assert float(text) == pytest.approx(values[key], rel=6e-4, abs=1e-12)
     assert ("standard deviation of the targets" in lines[-1]) == ("NRMSE" in figures)
+    assert any(line.startswith("linear: ") for line in lines) == ("NRMSE" in figures)
 
 
 def test_evaluate_scores_a_file(runs: dict[str, Path]) -> None:
     out = call("evaluate", runs["drive"], data_of(runs["drive"])).stdout
     assert re.search(r"drive\.csv: 1 sequence, 256 scored steps, loss \d", out)
+    assert "begins with a state of zeros, the first 4 steps of each not scored" in out
+    assert "first 30 steps" in call("evaluate", runs["drive"], data_of(runs["drive"]), "--washout", 30).stdout
     assert "not both" in refused("evaluate", runs["drive"], data_of(runs["drive"]), "--part", "valid")
     assert "is not a text: leave --dynamic out" in refused("evaluate", runs["drive"], "--dynamic", "sgd")
 
@@ -211,10 +214,10 @@ def test_an_output_without_a_scored_target_gets_a_line_of_dashes(runs: dict[str,
     lines = call("evaluate", runs["drive"], table).stdout.splitlines()
     rows = {line.split()[0]: line.split()[1:] for line in lines[2:5]}
     assert list(rows) == ["temp", "speed", "overall"]
-    assert rows["speed"] == ["-"] * 4
+    assert rows["speed"] == ["-"] * 5
     assert rows["overall"] == rows["temp"]
-    assert lines[5] == "overall covers 1 of 2 outputs: the others have no scored target."
+    assert lines[6] == "overall covers 1 of 2 outputs: the others have no scored target."
     found = json.loads(call("evaluate", runs["drive"], table, "--json").stdout)
-    assert found["outputs"]["speed"] == {"mse": None, "rmse": None, "r2": None, "nrmse": None}
+    assert found["outputs"]["speed"] == {"mse": None, "rmse": None, "r2": None, "nrmse": None, "fit": None}
     assert found["mse"] == found["outputs"]["temp"]["mse"]
     assert "overall covers" not in call("evaluate", runs["drive"]).stdout

@@ -141,6 +141,8 @@ class DataKind:
         Names of the inputs and outputs; empty if they have none.
     ahead : int
         Rows of a table from an input to the target that it predicts.
+    burn_in : int
+        Steps at the beginning of each window that are not scored.
     length : int
         About how many steps a sequence has that `drawn` makes.
 
@@ -204,6 +206,7 @@ class DataKind:
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     ahead: int = 0
+    burn_in: int = 0
     length: int = 1
 
     # ------------------------------------------------------------------ what the kind is

@@ -90,7 +90,12 @@ BURN_IN = Option(
     "burn_in", int, None, "Steps at the beginning of a window that are not scored, while the state settles.", least=0,
     group="Data", needs=(WINDOWS,), otherwise="a tenth of {window}",
 )  # fmt: skip
-CUT = (WINDOW, STRIDE, BURN_IN)
+WASHOUT = Option(
+    "washout", int, None,
+    "Steps at the beginning of each sequence that scores of the finished run leave out; training is not changed.",
+    least=0, group="Data", otherwise="{burn_in}",
+)  # fmt: skip
+CUT = (WINDOW, STRIDE, BURN_IN, WASHOUT)
 LOSS = Option(
     "loss", str, "auto",
     "Loss of arrays and tables; auto: softmax for classes, logistic for targets of 0 and 1, else squared.",
@@ -115,6 +120,7 @@ class NumberSequences(DataKind):
     def __init__(self, options: Mapping[str, Any], data: ArrayData) -> None:
         self.name, self.source, self.sha256, self.data = data.name, data.source, data.sha256, data
         self.input_names, self.output_names = data.input_names, data.target_names
+        self.burn_in = data.burn_in
         self._dtype, self._standardize = options["dtype"], options["standardize"]
 
     @classmethod

@@ -1,0 +1,133 @@
+"""ARX models by least squares, and their place beside the scores of a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.data_runs import make_data_runs
+
+import hfrnn
+from hfrnn.analysis.linear_baseline import Block, fit_arx
+from hfrnn.analysis.sequences import evaluate_sequences
+from hfrnn.errors import InputError
+from hfrnn.runs.folder import RunFolder
+
+A, B = np.array([[[1.2, 0.1], [0.0, 0.5]], [[-0.5, 0.0], [0.0, 0.1]]]), np.array([[[1.0, 0.0]], [[0.3, -2.0]]])
+
+
+def system(T: int, columns: int, seed: int) -> tuple[Any, Any]:
+    """Inputs and outputs of y_t = y_{t-1} A_1 + y_{t-2} A_2 + u_t B_0 + u_{t-1} B_1 + (3, -1), once it has settled."""
+    u = np.random.default_rng(seed).standard_normal((T + 100, columns, 1))
+    y = np.zeros((T + 100, columns, 2))
+    for t in range(2, T + 100):
+        y[t] = y[t - 1] @ A[0] + y[t - 2] @ A[1] + u[t] @ B[0] + u[t - 1] @ B[1] + (3, -1)
+    return u[100:], y[100:]
+
+
+def block(u: Any, y: Any, unknown: float = 0.0) -> Block:
+    weights = (np.random.default_rng(1).random(y.shape) >= unknown).astype(float)
+    return Block(u, np.where(weights > 0, y, 1e6), weights)
+
+
+def test_the_coefficients_of_a_linear_system_are_found_around_missing_targets() -> None:
+    u, y = system(300, 3, 0)
+    later = block(*system(400, 1, 5))
+    later.weights[:60] = 0  # a simulation begins with the mean
+    model = fit_arx([block(u, y, 0.1)], [later], orders=((1, 1), (2, 2), (0, 20)))
+    assert (model.past_outputs, model.past_inputs) == (2, 2)
+    found = model.A * model.target_deviation / model.target_deviation[:, None]
+    np.testing.assert_allclose(found, A, atol=1e-10)
+    found = model.B * model.target_deviation / model.input_deviation[:, None]
+    np.testing.assert_allclose(found, [*B, np.zeros((1, 2))], atol=1e-10)
+    u, y = system(50, 2, 2)
+    np.testing.assert_allclose(model.simulate(u, y[:2]), y, atol=1e-8)
+    late = model.simulate(u)[40:]  # from the mean: the system forgets its state
+    np.testing.assert_allclose(late, y[40:], atol=1e-3)
+
+
+def test_a_simulation_does_not_read_the_targets_and_pieces_do_not_matter(monkeypatch) -> None:
+    u, y = system(400, 2, 3)
+    whole = fit_arx([block(u, y)], orders=((3, 1),))
+    monkeypatch.setattr("hfrnn.analysis.linear_baseline._NUMBERS", 100 * 12)
+    parts = fit_arx([block(u[:, :1], y[:, :1]), block(u[:, 1:], y[:, 1:])], orders=((3, 1),))
+    np.testing.assert_allclose(parts.simulate(u), whole.simulate(u), rtol=1e-9)
+    settled = np.sqrt(np.mean((whole.simulate(u)[60:] - y[60:]) ** 2))
+    assert settled < 1e-6
+
+
+def test_an_unstable_order_is_not_chosen_and_too_few_rows_give_no_model() -> None:
+    u = np.random.default_rng(0).standard_normal((40, 1, 1))
+    y = np.cumsum(np.cumsum(u, axis=0), axis=0) * 1.5 ** np.arange(40)[:, None, None]
+    stable = fit_arx([block(u, y)], [block(np.ones((3000, 1, 1)), np.zeros((3000, 1, 1)))], orders=((2, 1), (0, 1)))
+    assert stable.past_outputs == 0
+    assert fit_arx([block(u[:10], y[:10])], orders=((5, 5),)) is None
+    assert fit_arx([Block(u, y, np.zeros(y.shape))]) is None
+
+
+def test_targets_of_the_last_step_have_a_baseline_without_past_outputs() -> None:
+    u = np.random.default_rng(0).standard_normal((6, 200, 2))
+    y, weights = np.zeros((6, 200, 1)), np.zeros((6, 200, 1))
+    y[-1, :, 0], weights[-1] = 2 * u[-1, :, 0] - u[-2, :, 1] + 4, 1
+    model = fit_arx([Block(u, y, weights)], orders=((1, 1), (0, 0), (0, 2)))
+    assert (model.past_outputs, model.past_inputs) == (0, 2)
+    np.testing.assert_allclose(model.simulate(u)[-1], y[-1], atol=1e-10)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return make_data_runs(tmp_path_factory.mktemp("data"), "drive", "real", "bits", "same")
+
+
+def scored(run: Path, *arguments: Any, **how: Any) -> dict[str, Any]:
+    net, theta, _ = hfrnn.load(run)
+    folder = RunFolder(run)
+    return evaluate_sequences(net, theta, folder.config(), *arguments, folder=folder, **how)
+
+
+@pytest.mark.parametrize(("name", "file", "washout", "steps"), [
+    ("drive", "", None, 26 - 4), ("drive", "", 10, 26 - 10), ("drive", "", 0, 26), ("drive", "csv", None, 256),
+    ("drive", "csv", 100, 160), ("real", "npz", 4, None), ("bits", "", 3, 2 * 6), ("same", "npz", 8, None),
+])  # fmt: skip
+def test_a_washout_leaves_out_the_first_steps_of_each_sequence(runs, name, file, washout, steps) -> None:
+    path = str(runs[name].parent / f"{name}.{file}") if file else None
+    if name == "same":  # sequences of 8 steps
+        with pytest.raises(InputError, match="no step has a weight above 0"):
+            scored(runs[name], path=path, washout=washout)
+        return
+    found = scored(runs[name], path=path, washout=washout)
+    assert (found["washout"], found["initial_state"]) == (4 if washout is None else washout, "zeros")
+    if steps is None:
+        arrays = np.load(path)
+        exists = np.arange(9) < arrays["lengths"][:, None]
+        steps = int((exists & (arrays["mask"] > 0))[:, washout:].sum())
+    assert found["steps"] == steps
+    assert ("baseline" in found) == (name != "bits")
+
+
+def test_the_baseline_is_simulated_on_the_scored_steps_with_the_figures_of_a_network(runs) -> None:
+    found = scored(runs["drive"], path=str(runs["drive"].parent / "drive.csv"))
+    baseline = found["baseline"]
+    assert baseline["model"].startswith("ARX, ")
+    assert baseline["steps"] == found["steps"]
+    assert baseline["outputs"]["speed"]["fit"] > 95  # speed is linear in u, temp is not
+    assert baseline["fit"] > found["fit"] + 20  # the network had 3 updates
+    assert baseline["outputs"]["temp"]["fit"] == pytest.approx(100 * (1 - baseline["outputs"]["temp"]["nrmse"]))
+
+
+def test_a_run_may_have_a_washout_of_its_own_and_lost_data_leave_no_baseline(tmp_path: Path) -> None:
+    table = make_data_runs(tmp_path, "drive")["drive"].parent / "drive.csv"
+    run = hfrnn.train(
+        data=str(table), inputs="u", targets="speed", window=40, washout=7, arch="rnn", hidden=2, updates=1,
+        out=tmp_path / "run",
+    ).folder  # fmt: skip
+    assert scored(run)["washout"] == 7
+    assert scored(run, washout=3)["washout"] == 3
+    other = table.rename(tmp_path / "other.csv")
+    found = scored(run, path=str(other))
+    assert found["baseline"] == {"model": None, "reason": "the training part of the run cannot be read"}
+    other.rename(table)
+    with pytest.raises(InputError, match="the windows of the run have 40 steps"):
+        scored(run, washout=40)
