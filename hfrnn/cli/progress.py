@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Column
 
 from hfrnn.cli.output import make_console, raise_broken_pipe, say, say_json
-from hfrnn.cli.run_tables import WIDTH, RunTable, opening_lines, run_table, short_number
+from hfrnn.cli.run_tables import WIDTH, RunTable, next_lines, opening_lines, run_table, short_number
 from hfrnn.runs.metrics import Record
 from hfrnn.sources.open import LN2
 from hfrnn.training.callbacks import Callback, TimeLeft, TrainingResult, TrainingRun
@@ -48,10 +48,11 @@ class Display(Callback):
         self._hf = True
 
     def on_start(self, trainer: TrainingRun) -> None:
-        self._trainer = trainer
+        self.close()  # of a restart whose loss was not finite
+        first, self._trainer = self._trainer is None, trainer
         width = min(self.console.width, WIDTH) if self.console.is_terminal else WIDTH
         self._table, head = run_table(trainer, width)
-        for line in (*opening_lines(trainer, width), *head):
+        for line in (*(opening_lines(trainer, width) if first else next_lines(trainer)), *head):
             self.print(line)
         if self.console.is_interactive and not self.console.legacy_windows:
             self._live = LiveLine(self.console.file, lambda: self.console.width)
@@ -132,11 +133,17 @@ class Display(Callback):
 
 
 class LogLines(Callback):
-    """Prints every record of the log as a line of JSON. A full disk does not end the run."""
+    """Prints every record of the log as a line of JSON, with its restart, if any. A full disk does not end the run."""
+
+    def __init__(self) -> None:
+        self._restart: dict[str, int] = {}
+
+    def on_start(self, trainer: TrainingRun) -> None:
+        self._restart = {} if trainer.restart is None else {"restart": trainer.restart.number}
 
     def on_update(self, record: Record) -> bool | None:
         try:
-            say_json(record)
+            say_json({**self._restart, **record})
         except OSError as error:
             raise_broken_pipe(error)
         return None

@@ -168,6 +168,7 @@ def opening_lines(trainer: TrainingRun, width: int = WIDTH) -> list[str]:
         limits.append(clock(config.time_limit))
     limits += [] if config.target_bits is None else [f"{config.target_bits:g} bits"]
     lines = [
+        *([] if trainer.restart is None else [f"restart   {trainer.restart}"]),
         f"network   {trainer.net.describe()}",
         *trainer.source.lines(),
         *method.lines(),
@@ -187,6 +188,11 @@ def opening_lines(trainer: TrainingRun, width: int = WIDTH) -> list[str]:
             )  # fmt: skip
         lines.append(f"continuing after update {trainer.update}{told(left)}")
     return [*lines, ""]
+
+
+def next_lines(trainer: TrainingRun) -> list[str]:
+    """Return what is new about a restart after the first one."""
+    return ["", f"restart   {trainer.restart}", f"folder    {trainer.path}", ""]
 
 
 def run_table(trainer: TrainingRun, width: int = WIDTH) -> tuple[RunTable, list[str]]:
@@ -228,6 +234,8 @@ def dry_run_lines(dry_run: DryRun, config: TrainConfig) -> list[str]:
         counts = [*(n for n in (10, 30) if n < config.cg_iterations), config.cg_iterations]
         updates = [f"{_time(dry_run.update_seconds(n))} with {n}" for n in counts]
         lines.append(f"update    about {', '.join(updates)} CG iterations")
+    if config.restarts is not None and config.restarts > 1:
+        lines.append(f"restarts  {config.restarts} such runs, one after another")
     return folded(lines)
 
 
@@ -256,4 +264,39 @@ def result_lines(result: TrainingResult) -> list[str]:
             figure = f"loss {four_digits(best[f'{part}_loss'])}"
         wrong = "" if best["valid_errors"] is None else f", {best['valid_errors']:.1%} wrong"
         lines.append(f"best: {figure} in {measure}{wrong}, after update {best['update']}")
+    if "restarts" in summary:
+        lines = [
+            *restarts_table(summary["restarts"]),
+            "",
+            f"restart {summary['restart']} is the best: {lines[0]}",
+            *lines[1:],
+        ]
     return [*lines, f"run folder: {result.folder}"]
+
+
+RESTARTS: dict[str, Callable[[Record], str]] = {
+    "restart": lambda row: str(row["restart"]),
+    "seed": lambda row: str(row["seed"]),
+    "train": lambda row: _best_loss(row, "train"),
+    "valid": lambda row: _best_loss(row, "valid"),
+    "wrong": lambda row: _share(row["valid_errors"], ".1%"),
+    "at update": lambda row: "-" if row["best_update"] is None else str(row["best_update"]),
+    "after": lambda row: clock(row["best_seconds"]),
+}
+"""The columns of the table of restarts: the heading, and the text of a run, whose figures are those of its best."""
+
+
+def restarts_table(rows: list[Record]) -> list[str]:
+    """Return the table of restarts: the seed of each, its best losses and when it had them."""
+    texts = {name: [text(row) for row in rows] for name, text in RESTARTS.items()}
+    shown = {name: column for name, column in texts.items() if set(column) != {"-"}}
+    widths = {name: max(map(len, (name, *column))) for name, column in shown.items()}
+    head = "  ".join(f"{name:>{width}}" for name, width in widths.items())
+    lines = ["  ".join(f"{column[k]:>{widths[name]}}" for name, column in shown.items()) for k in range(len(rows))]
+    return [f"{head}  ended by", *(f"{line}  {row['stopped']}" for line, row in zip(lines, rows, strict=True))]
+
+
+def _best_loss(row: Record, part: str) -> str:
+    """Return the training or validation loss of a run's best record, in bits where it is counted in bits."""
+    bits, loss = row[f"{part}_bits"], row[f"{part}_loss"]
+    return short_number(bits) if bits is not None else "-" if loss is None else four_digits(loss)

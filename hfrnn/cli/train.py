@@ -84,12 +84,12 @@ def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: t
     }
     stored = None
     if resume is not None:
-        from hfrnn.runs.folder import RunFolder
+        from hfrnn.training.restarts import folder_to_resume
         from hfrnn.training.run_state import before_next_update
 
-        folder = RunFolder(resume)
+        folder = folder_to_resume(resume)
         with handle_signals() as interruption:
-            interruption.saved = None if print_config or dry_run else before_next_update(folder)
+            interruption.saved = None if print_config or dry_run else before_next_update(folder, resume)
             stored = folder.config()
     values, full = merged(given, config, stored)
     if print_config:
@@ -99,7 +99,7 @@ def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: t
         from hfrnn.training.dry_run import dry_run as dry_run_of
 
         with telling_of_compilation(full.backend):
-            say_lines(dry_run_lines(dry_run_of(full, resume), full))
+            say_lines(dry_run_lines(dry_run_of(full, resume and folder.path), full))
     else:
         from hfrnn.cli.progress import Display
 

@@ -8,6 +8,7 @@ last.safetensors      the state after the last update, from which a run resumes
 best.safetensors      the state with the lowest validation loss (training loss without a validation part)
 update-N.safetensors  the states after the newest records, if `keep` asks for them
 summary.json          how the run ended, with its best and last record
+restarts.json         if there are restarts: their seeds and results; restart-1, restart-2, ... are their run folders
 .lock                 exists while a process writes to the folder
 
 The files of an update are written in this order: its record, update-N, last, best. A process may be killed at any
@@ -48,6 +49,8 @@ from hfrnn.wording import counted
 
 RUN_FILES = ("last.safetensors", "best.safetensors", "metrics.jsonl", "vocabulary.json", ".lock")
 """A folder is a run folder if it holds config.toml and one of these files."""
+RESTARTS = "restarts.json"
+"""The file in a folder with several restarts of a run, which gets the files of the best one at the end."""
 
 
 class RunFolder:
@@ -60,6 +63,8 @@ class RunFolder:
             raise InputError(Message(f"{{0}} is not a run folder: {advice}", path))
         if not (self.path / "config.toml").is_file():
             reason = "it has no config.toml; give the folder that hfrnn train made"
+            if (self.path / RESTARTS).is_file():
+                reason = "it holds restarts that have not all ended; resume it, or give one of its folders"
             raise InputError(f"{path} is not a run folder: {reason}")
 
     @cached_property

@@ -119,6 +119,11 @@ GENERAL: tuple[Option, ...] = (
         "Stop when the validation loss (without validation, the training loss) is at most this, in bits.", above=0,
     ),
     _running("keep", int, 0, "Number of latest checkpoints to keep, last included; best is always kept.", least=0),
+    _running(
+        "restarts", int, None,
+        "Number of runs, one after another, with {seed}, {seed} + 1, ... and the limits for each; the best is kept.",
+        least=1, unit="runs", otherwise="one run",
+    ),
     _running("seed", int, 0, "Seed of the initial weights and of everything drawn at random.", least=0),
     _running(
         "backend", str, AUTO,

@@ -26,12 +26,25 @@ if TYPE_CHECKING:
     from hfrnn.training.run_state import RunState
 
 
+@dataclass(frozen=True)
+class Restart:
+    """Which of several restarts a run is: its number from 1, how many there are, and its seed."""
+
+    number: int
+    count: int
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.number} of {self.count}, seed {self.seed}"
+
+
 class TrainingRun:
     """A training run as callbacks see it.
 
     `source` has the data, and `vocabulary` the symbols of a text. `validation` is None without validation data.
     `why_backend` says why the option `backend` with the value auto chose the backend; it is "" if another one was
-    named. `ranks` are the processes that train together. `state` is what training changes; the properties have what
+    named. `ranks` are the processes that train together. `restart` says which of several restarts the run is; it
+    is None for a single run. `state` is what training changes; the properties have what
     callbacks need of it.
     """
 
@@ -43,6 +56,7 @@ class TrainingRun:
     why_backend: str
     ranks: Ranks
     state: RunState
+    restart: Restart | None = None
 
     @property
     def config(self) -> TrainConfig:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +59,8 @@ class RunState:
         Options that a resumed run was given.
     saved : dict
         The description of the state in the file of `last`.
+    command_path : Path or None
+        The folder that the command to resume names; None for the run folder. It is that of all restarts.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class RunState:
         self._folder: RunFolder | None = None
         self.changes: dict[str, Any] = {}
         self.saved: dict[str, Any] = {}
+        self.command_path: Path | None = None
         self._best_is_last = False
         self._unsaved: tuple[dict[str, HostArray], dict[str, Any]] | None = None
         self._saved_at = 0.0
@@ -106,22 +110,23 @@ class RunState:
         classes = (OPTIMIZERS[self.config.optimizer], kind, *kernels)
         files = sorted({file for each in classes if (file := file_of(each))})
         given = kind.keyword(self.config.values) if kind.in_memory else ""
-        return ResumeCommand(self.folder.path, {**self.changes, **changed}, files, given)
+        return ResumeCommand(self.command_path or self.folder.path, {**self.changes, **changed}, files, given)
 
     @property
     def interrupted(self) -> Message:
         """What to tell the user if the run is interrupted: which update is on disk, and how to go on."""
+        where = "" if self.command_path is None else f" in {self.folder.path.name}"
         return Message(
-            "interrupted after update {0}, which is saved: resume with {1}", self.saved["update"], self.resume_command
-        )
+            "interrupted after update {0}{2}, which is saved: resume with {1}", self.saved["update"],
+            self.resume_command, where,
+        )  # fmt: skip
 
     # ------------------------------------------------------------------ writing
 
     def create(self) -> None:
         """Create the run folder, with the state before the first update, and hold its lock."""
         config = self.config = self.config.completed(**self.method.resolved())
-        manner = OPTIMIZERS[config.optimizer].manner(config)
-        out = config.out or f"runs/{config.arch}-{manner}-{time.strftime('%Y%m%d-%H%M%S')}"
+        out = config.out or default_folder(config)
         vocabulary = self.source.vocabulary
         known = {} if vocabulary is None else {"vocabulary_sha256": vocabulary.to_json()["sha256"]}
         described = {**versions(), **self.source.checksums, **known}
@@ -311,6 +316,11 @@ class RunState:
         self.best_theta = theta
 
 
+def default_folder(config: TrainConfig) -> str:
+    """Return the run folder of a run that was given none."""
+    return f"runs/{config.arch}-{OPTIMIZERS[config.optimizer].manner(config)}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
 def _plan(stored: dict[str, Any], own: Plan) -> Plan:
     """Return the plan that a checkpoint holds; raise ValueError unless it covers the same sequences as `own`."""
     plan = Plan.from_json(stored)
@@ -366,8 +376,11 @@ class ResumeCommand(Message):
         return shell_command(words)
 
 
-def before_next_update(folder: RunFolder) -> Message | None:
-    """Return what to tell the user if a run is interrupted before it is resumed; None if its folder holds no state."""
+def before_next_update(folder: RunFolder, path: str | os.PathLike[str] | None = None) -> Message | None:
+    """Return what to tell the user if a run is interrupted before it is resumed; None if its folder holds no state.
+
+    `path` is what the command to resume names, if it is not the run folder but that of several restarts.
+    """
     if not folder.begun:
         return None
-    return Message("interrupted before the next update: resume with {0}", ResumeCommand(folder.path))
+    return Message("interrupted before the next update: resume with {0}", ResumeCommand(path or folder.path))

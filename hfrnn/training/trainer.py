@@ -45,6 +45,13 @@ from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
 from hfrnn.sources.given import given_objects
 from hfrnn.sources.open import LN2, Source, open_source
 from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
+from hfrnn.training.restarts import (
+    Restarts,
+    resume_restarts,
+    train_restarts,
+    unfinished,
+    wanted_restarts,
+)
 from hfrnn.training.run_state import ResumeCommand, RunState, before_next_update
 from hfrnn.training.setup import (
     after_an_update,
@@ -108,6 +115,7 @@ def train(
     Returns
     -------
     TrainingResult
+        With `restarts`, that of the best run; `summary["restarts"]` is the table of all.
 
     Raises
     ------
@@ -154,11 +162,30 @@ def train(
     with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
         if resume is None:
             config = TrainConfig(**values) if config is None else config.replace(**values)
-            trainer = Trainer.new(config, callbacks, interruption, given, ranks)
-            _warn_of(trainer.source, ranks)
-        else:
-            trainer = Trainer.resumed(resume, values, callbacks, interruption, given, ranks)
+        return _trained(config or resume, values, (callbacks, interruption, given, ranks))
+
+
+def _trained(
+    what: Any, values: dict[str, Any], others: tuple[Sequence[Callback], Interruption, Given | None, Ranks]
+) -> TrainingResult:
+    """Train one run, or its restarts: new ones by their options, or those in a folder with changed `values`."""
+    ranks = others[-1]
+
+    def new(config: TrainConfig, restarts: Restarts | None = None) -> TrainingResult:
+        trainer = Trainer.new(config, *others, restarts)
+        if restarts is None or restarts.number == 1:
+            _warn_of(trainer.source, ranks, 5 if restarts is None else 6)
         return trainer.run()
+
+    def resumed(run: str | Path, restarts: Restarts | None = None) -> TrainingResult:
+        return Trainer.resumed(run, values, *others, restarts).run()
+
+    if not isinstance(what, TrainConfig):
+        found = unfinished(what)
+        return resumed(what) if found is None else resume_restarts(found, values, new, resumed)
+    if (wanted := wanted_restarts(what, ranks)) is not None:
+        return train_restarts(wanted, what, new, resumed)
+    return new(what if what.restarts is None else what.replace(restarts=None))
 
 
 def _objects_and_names(data: Any, batches: Any, valid: Any, test: Any) -> tuple[Given | None, dict[str, Any]]:
@@ -172,11 +199,11 @@ def _objects_and_names(data: Any, batches: Any, valid: Any, test: Any) -> tuple[
     return given, {name: value for name, value in named.items() if value is not None}
 
 
-def _warn_of(source: Source, ranks: Ranks) -> None:
-    """Warn users of Python of what is unusual about the data and the start of a run."""
+def _warn_of(source: Source, ranks: Ranks, stacklevel: int) -> None:
+    """Warn users of Python of what is unusual about the data and the start of a run; they called so many calls up."""
     tasks = alone_in_slurm()
     for hint in [*source.hints(), *([ALONE_IN_SLURM.format(tasks)] if tasks else [])] if ranks.leads else ():
-        warnings.warn(str(hint), HfrnnWarning, stacklevel=3)
+        warnings.warn(str(hint), HfrnnWarning, stacklevel=stacklevel)
 
 
 def _checked_callbacks(callbacks: Sequence[Callback]) -> Sequence[Callback]:
@@ -228,13 +255,16 @@ class Trainer(TrainingRun):
     @classmethod
     def new(
         cls, config: TrainConfig, callbacks: Sequence[Callback] = (), interruption: Interruption | None = None,
-        given: Given | None = None, ranks: Ranks = ALONE,
+        given: Given | None = None, ranks: Ranks = ALONE, restarts: Restarts | None = None,
     ) -> Trainer:  # fmt: skip
         """Return a run from its beginning. Its folder is created after everything else was checked."""
         trainer = cls(config.resolved(), None, callbacks, interruption, given, ranks)
         if trainer._stops():  # the signal came during an import
             raise KeyboardInterrupt
         trainer.interruption.response = Response.NOTED  # until `run` begins
+        if restarts is not None:
+            restarts.place(trainer.state)
+            trainer.restart = restarts.next
         trainer.state.create()
         trainer.interruption.saved = trainer.state.interrupted
         return trainer
@@ -243,16 +273,19 @@ class Trainer(TrainingRun):
     def resumed(
         cls, run: str | Path, changes: dict[str, Any], callbacks: Sequence[Callback] = (),
         interruption: Interruption | None = None, given: Given | None = None, ranks: Ranks = ALONE,
+        restarts: Restarts | None = None,
     ) -> Trainer:  # fmt: skip
         """Return a run that continues after its last update, with changed options by field name."""
         folder, interruption = RunFolder(run), interruption or Interruption()
-        interruption.saved = before_next_update(folder)
+        interruption.saved = before_next_update(folder, None if restarts is None else restarts.path)
         stored = folder.config()
         config = resumed_config(stored, changes)
         if ranks.leads:
             folder.lock.acquire()
         try:
             trainer = cls(config, folder, callbacks, interruption, given, ranks)
+            if restarts is not None:
+                trainer.restart, trainer.state.command_path = restarts.next, restarts.path
             trainer.state.changes = {name: value for name, value in changes.items() if name not in PATHS}
             trainer.state.load(folder, needs_plans(stored, config))
             ranks.check_data(f"the run folder {run}", json.dumps(trainer.state.saved, sort_keys=True))
