@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.backend import Array
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.engine.network import Network
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.metrics import Record
 from hfrnn.wording import clock, counted, four_digits
 
 if TYPE_CHECKING:
+    from hfrnn.engine.network import Network
     from hfrnn.engine.objective import Objective
     from hfrnn.ranks.one import Ranks
     from hfrnn.sources.open import Source
