@@ -3,6 +3,9 @@ from .analysis.dynamic_evaluation import Dynamic as Dynamic
 from .analysis.dynamic_evaluation import mean_square_gradient as mean_square_gradient
 from .analysis.evaluation import Evaluation as Evaluation
 from .analysis.evaluation import evaluate as evaluate
+from .analysis.free_runs import free_run as free_run
+from .analysis.free_runs import score_ahead as score_ahead
+from .analysis.free_runs import score_free_run as score_free_run
 from .analysis.gauss_newton import dense_gauss_newton as dense_gauss_newton
 from .analysis.gauss_newton import gauss_newton_diagonal as gauss_newton_diagonal
 from .analysis.influence import Influence as Influence
@@ -11,7 +14,6 @@ from .analysis.laplace import Laplace as Laplace
 from .analysis.laplace import LaplacePrediction as LaplacePrediction
 from .analysis.laplace import laplace as laplace
 from .analysis.prediction import Prediction as Prediction
-from .analysis.prediction import free_run as free_run
 from .analysis.prediction import predict as predict
 from .analysis.prediction import score as score
 from .analysis.probe import BracketProbe as BracketProbe

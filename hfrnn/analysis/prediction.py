@@ -1,4 +1,4 @@
-"""Run a trained network on sequences: predict, score the predictions, and let it run freely on its own outputs."""
+"""Run a trained network on sequences: predict, and score the predictions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from hfrnn.analysis.scores import Score, figures
 from hfrnn.arrays.backend import Array, HostArray, host_copy
-from hfrnn.checks import count, flag, instance, shown
+from hfrnn.checks import flag, instance, shown
 from hfrnn.data.scaling import Scaling
-from hfrnn.engine.batch import Batch, State
+from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.wording import brief, counted
+from hfrnn.wording import brief
 
 STEPS = 1000
 """Most steps that run at once where the state is carried; the results do not depend on it."""
@@ -80,9 +80,9 @@ def predict(
     >>> hfrnn.predict(net, net.init(seed=0), batch).outputs.shape
     (5, 4, 1)
     """
-    theta, states = _vector(net, theta, batch), flag("states", states)
+    theta, states = checked_vector(net, theta, batch), flag("states", states)
     instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
-    columns = [_run_columns(net, theta, _read(net, part, scaling), states) for part in parts_of(batch)]
+    columns = [_run_columns(net, theta, read_batch(net, part, scaling), states) for part in parts_of(batch)]
     outputs = np.concatenate([_lengthened(z, batch.T) for z, _ in columns], axis=1)
     every = [
         [{name: _lengthened(x, batch.T) if x.ndim > 1 else x for name, x in layer.items()} for layer in each]
@@ -128,15 +128,13 @@ def score(
     >>> sorted(hfrnn.score(net, net.init(seed=0), batch).overall)
     ['fit', 'mse', 'nrmse', 'r2', 'rmse']
     """
-    theta = _vector(net, theta, batch)
-    listed = isinstance(names, list | tuple) and len(names) == net.n_out and all(isinstance(n, str) for n in names)
-    if names is not None and not listed:
-        raise InputError(f"names is {shown(names)}: give a list of {net.n_out} strings, one for each output, or None")
+    theta = checked_vector(net, theta, batch)
+    check_names(net, names)
     if not isinstance(batch, RaggedBatch) and batch.targets is None:
         raise InputError("the batch has no targets: give them to score the predictions")
     rows = []
     for part in parts_of(batch):
-        read = _read(net, part, scaling)
+        read = read_batch(net, part, scaling)
         net.prepare(read)  # checks the targets and weights
         rows.append(scored_rows(_run_columns(net, theta, read)[0], part))
     outputs, targets, weights = (np.concatenate(each) for each in zip(*rows, strict=True))
@@ -144,11 +142,18 @@ def score(
     return figures(net.loss_name, outputs, targets, weights, names)
 
 
+def check_names(net: Network, names: Sequence[str] | None) -> None:
+    """Raise InputError unless names are one string for each output, or None."""
+    listed = isinstance(names, list | tuple) and len(names) == net.n_out and all(isinstance(n, str) for n in names)
+    if names is not None and not listed:
+        raise InputError(f"names is {shown(names)}: give a list of {net.n_out} strings, one for each output, or None")
+
+
 def scored_rows(outputs: HostArray, batch: Batch) -> tuple[HostArray, HostArray, HostArray]:
     """Return the outputs (N, n_out), targets (N, ...) and weights (N, ...) of the steps with a weight above 0."""
     assert batch.targets is not None
     weights = np.ones((batch.T, batch.B)) if batch.weights is None else host_copy(batch.weights)
-    exists = _exists(batch)
+    exists = exists_in(batch)
     weights = np.where(exists if weights.ndim == 2 else exists[:, :, None], weights, 0)
     used = weights > 0 if weights.ndim == 2 else (weights > 0).any(axis=2)
     return outputs[used], host_copy(batch.targets)[used], weights[used]
@@ -171,84 +176,14 @@ def most_varied(values: HostArray, most: int) -> list[int]:
     return sorted(np.argsort(-spread, kind="stable")[:most].tolist())
 
 
-def free_run(net: Network, theta: Array, batch: Batch, steps: int, scaling: Scaling | None = None) -> HostArray:
-    """Let a network of a dynamical system run on its own outputs.
-
-    The network first reads the inputs of the batch. From then on, each output is the next input.
-
-    Parameters
-    ----------
-    net, theta : as `hfrnn.load` returns them
-        A network with the squared loss, whose outputs are its inputs one step later.
-    batch : Batch
-        The inputs to begin with, (T, B, n_in).
-    steps : int
-        Number of steps to run freely, 1 or more.
-    scaling : Scaling, optional
-        The scaling of the run (`hfrnn.load_scaling`). The batch and the results are then in the units of the data.
-
-    Returns
-    -------
-    (steps, B, n_out) array
-        The first entry is the output after the last input of the batch: the prediction of the step that follows.
-
-    Raises
-    ------
-    InputError
-        The outputs cannot be inputs, or the batch does not fit the network.
-    NonFiniteError
-        The outputs have grown beyond all bounds.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import hfrnn
-    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=2, loss="squared")
-    >>> x = np.zeros((5, 4, 2))
-    >>> hfrnn.free_run(net, net.init(seed=0), hfrnn.Batch(x), 10).shape
-    (10, 4, 2)
-    """
-    theta, steps = _vector(net, theta, batch), count("steps", steps, 1)
-    if net.loss_name != "squared" or net.n_in != net.n_out or batch.symbols:
-        raise InputError(
-            f"the outputs of this network cannot be its inputs: n_in is {net.n_in}, n_out is {net.n_out} and the "
-            f"loss is {net.loss_name!r}; a free run needs real inputs, as many real outputs, and the loss 'squared'"
-        )
-    counts_steps = not all(shape for each in net.layers for shape in each.kernel.state_shapes(1).values())
-    if batch.lengths is not None and counts_steps:
-        raise InputError(f"the lengths of the batch differ, and {net.arch} counts the steps: give one length for all")
-    batch, found = _read(net, batch.padded(), scaling), []
-    with np.errstate(over="ignore", invalid="ignore"):  # outputs that are not finite are refused below
-        x, state = _last_output(net, theta, batch)
-        for step in range(steps):
-            found.append(x if scaling is None else scaling.unscale_outputs(x))
-            if not np.isfinite(x).all():
-                after = counted(step, "free step")
-                raise NonFiniteError(f"the outputs are not finite after {after}: give fewer steps, or train it longer")
-            if step + 1 < steps:
-                x = x if scaling is None else scaling.scale_inputs(found[-1]).astype(net.dtype)
-                z, state = net.continued(theta, Batch(x[None]).with_state(state))
-                x = net.backend.to_host(z)[0]
-    return np.stack(found)
-
-
-def _last_output(net: Network, theta: Array, batch: Batch) -> tuple[HostArray, State]:
-    """Return the output (B, n_out) after the last input of each sequence, and the state."""
-    if batch.lengths is not None:
-        z, state = net.run(theta, batch)
-        return net.backend.to_host(z)[host_copy(batch.lengths) - 1, np.arange(batch.B)], state
-    for outputs, after, _ in _in_time(net, theta, batch):
-        last = outputs[-1], after
-    return last
-
-
-def _vector(net: Network, theta: Array, batch: Batch) -> Array:
+def checked_vector(net: Network, theta: Array, batch: Batch) -> Array:
+    """Return theta on the device of a network, after checking the three arguments."""
     theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
     instance("batch", batch, Batch, "a hfrnn.Batch")
     return theta
 
 
-def _read(net: Network, batch: Batch, scaling: Scaling | None) -> Batch:
+def read_batch(net: Network, batch: Batch, scaling: Scaling | None) -> Batch:
     """Return the batch with its inputs as the network reads them, and its targets as they are."""
     instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
     if scaling is None:
@@ -283,7 +218,7 @@ def parts_of(batch: Batch) -> Iterator[Batch]:
         yield batch.columns(start, min(start + width, batch.B))
 
 
-def _in_time(
+def in_time(
     net: Network, theta: Array, batch: Batch, states: bool = False
 ) -> Iterator[tuple[HostArray, list[dict[str, Any]], HostStates | None]]:
     """Yield outputs, the state after them, and every state if asked, at most `STEPS` steps at a time.
@@ -306,7 +241,7 @@ def _in_time(
 def _run_columns(net: Network, theta: Array, batch: Batch, states: bool = False) -> tuple[HostArray, HostStates | None]:
     """Return the outputs (T, B, n_out) of some sequences before any softmax, and the state of every step if asked."""
     with np.errstate(over="ignore", invalid="ignore"):  # outputs that are not finite are refused below
-        parts = list(_in_time(net, theta, batch, states))
+        parts = list(in_time(net, theta, batch, states))
     outputs = np.concatenate([z for z, _, _ in parts])
     if not np.isfinite(outputs).all():
         raise NonFiniteError("the network's outputs are not finite: its weights are too large, use another checkpoint")
@@ -334,10 +269,10 @@ def _expected(net: Network, z: HostArray, batch: Batch, scaling: Scaling | None)
     else:
         p = np.exp(z - z.max(axis=2, keepdims=True))
         p /= p.sum(axis=2, keepdims=True)
-    return np.where(_exists(batch)[:, :, None], p, 0).astype(p.dtype)
+    return np.where(exists_in(batch)[:, :, None], p, 0).astype(p.dtype)
 
 
-def _exists(batch: Batch) -> NDArray[np.bool_]:
+def exists_in(batch: Batch) -> NDArray[np.bool_]:
     """Return which steps (T, B) are not padding."""
     lengths = np.full(batch.B, batch.T) if batch.lengths is None else host_copy(batch.lengths)
     return np.arange(batch.T)[:, None] < lengths

@@ -23,20 +23,12 @@ from hfrnn.analysis.sequences import Given, times_of_rows
 from hfrnn.arrays.backend import host_copy
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import InputError, Message
-from hfrnn.wording import counted
 
 FORMATS = (".npz", ".csv")
 
 
 def free_given(given: Given, warm_up: int | None) -> Given:
     """Return the sequences that a free run begins with: the first `warm_up` steps of all; None for all steps."""
-    names = (given.input_names, given.output_names)
-    if any(names) and (names[0] != names[1] or given.ahead != 1):
-        raise InputError(Message(
-            "the network reads {0} and predicts {1}, {2} ahead: a free run needs the same columns in the same order in "
-            "{inputs} and {targets}, and {ahead:1}",
-            ", ".join(names[0]), ", ".join(names[1]), counted(given.ahead, "row"),
-        ))  # fmt: skip
     if warm_up is None:
         return given
     batch = given.batch

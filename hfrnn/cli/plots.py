@@ -16,6 +16,7 @@ from hfrnn.analysis.probe import BracketProbe
 from hfrnn.analysis.sequences import Given, times_of_rows
 from hfrnn.analysis.spectrum import Spectrum
 from hfrnn.arrays.backend import host_copy
+from hfrnn.engine.feedback import Feedback
 from hfrnn.engine.network import Network
 
 SEQUENCES, OUTPUTS = 3, 4
@@ -24,7 +25,9 @@ STEPS_BEFORE = 200
 """Most steps that are drawn before a free run."""
 
 
-def prediction_picture(net: Network, given: Given, begun: Given, outputs: NDArray[Any], kind: str, free: bool) -> bytes:
+def prediction_picture(
+    net: Network, given: Given, begun: Given, outputs: NDArray[Any], kind: str, free: Feedback | None = None
+) -> bytes:
     """Return a picture of targets and predictions over the steps, as svg, png or pdf.
 
     Parameters
@@ -37,15 +40,19 @@ def prediction_picture(net: Network, given: Given, begun: Given, outputs: NDArra
     outputs : (T, B, n_out) array
         The predictions.
     kind : {"svg", "png", "pdf"}
-    free : bool
-        Whether the predictions are those of a free run. The inputs of `given` are then its targets, one step ahead.
+    free : Feedback, optional
+        For the predictions of a free run: its feedback. Inputs of `given` are then its targets, one step ahead.
     """
     T, B, n_out = outputs.shape
     names = given.output_names or tuple(
         f"{'class' if net.head.integer_targets else 'output'} {k}" for k in range(n_out)
     )
-    targets = host_copy(given.batch.inputs) if free else None
-    if not free and given.batch.targets is not None:
+    targets = None
+    if free is not None:
+        x = host_copy(given.batch.inputs)
+        targets = np.full((*x.shape[:2], n_out), np.nan)
+        targets[:, :, free.outputs] = x[:, :, free.inputs]
+    elif given.batch.targets is not None:
         targets = scored_targets(net, given.batch)
     chosen = most_varied(outputs if targets is None else targets, OUTPUTS)
     columns, rows = min(B, SEQUENCES), len(chosen)
@@ -55,7 +62,7 @@ def prediction_picture(net: Network, given: Given, begun: Given, outputs: NDArra
     first = 1 if given.recording else 0  # rows of a recording are counted from 1
     for b in range(columns):
         length = _length(given, b)
-        if free:
+        if free is not None:
             start = _length(begun, b)
             shown, at = slice(max(start - STEPS_BEFORE, 0), min(start + T, length)), np.arange(start, start + T) + first
             known_at, predicted = np.arange(length)[shown] + first, outputs[:, b]
@@ -67,7 +74,7 @@ def prediction_picture(net: Network, given: Given, begun: Given, outputs: NDArra
         for row, k in enumerate(chosen):
             place = axes[row, b]
             if targets is not None:
-                _draw_known(place, known_at, targets[shown, b, k], "data" if free else "target")
+                _draw_known(place, known_at, targets[shown, b, k], "target" if free is None else "data")
             place.plot(at, predicted[:, k], color="C0", linewidth=1, label="prediction")
             place.grid(alpha=0.3)
             place.set_ylabel(names[k] if b == 0 else "")

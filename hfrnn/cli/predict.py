@@ -9,6 +9,7 @@ import click
 from hfrnn.cli.arguments import check_force, check_picture, checked_outputs, force_option, kernel_option, told
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.evaluate import backend_option, or_another_file, part_option, which_option
+from hfrnn.cli.free_runs import columns_of, feedback_option, steps_of, warm_up_option
 from hfrnn.cli.output import say, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
@@ -18,6 +19,7 @@ Examples:
   hfrnn predict runs/pendulum other.csv -o out.csv --plot out.svg
   hfrnn predict runs/trials new.npz -o out.npz
   hfrnn predict runs/lorenz start.csv --free-run 500 -o future.csv
+  hfrnn predict runs/tanks test.csv --free-run all --warm-up 50 -o simulated.csv
 """
 
 
@@ -30,15 +32,19 @@ Examples:
 )
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Plot targets and predictions: .svg, .png or .pdf.")
 @part_option("Part of the own data", "valid")
-@click.option("--free-run", metavar="N", type=int, help="Read the data, then run N steps on its own outputs.")
-@click.option("--warm-up", metavar="N", type=int, help="Steps to read before --free-run.  [default: all]")
+@click.option(
+    "--free-run", metavar="N",
+    help="Read the data, then run N steps on its own outputs. Other inputs come from the data; all: to their end.",
+)  # fmt: skip
+@warm_up_option
+@feedback_option
 @click.option("--no-states", is_flag=True, help="Write no states, only outputs.")
 @force_option("--output or --plot")
 @which_option
 @backend_option
 def predict(
-    run: str, file: str | None, output: str | None, plot: str | None, part: str | None, free_run: int | None,
-    warm_up: int | None, no_states: bool, force: bool, which: str, backend: str,
+    run: str, file: str | None, output: str | None, plot: str | None, part: str | None, free_run: str | None,
+    warm_up: int | None, feedback: str | None, no_states: bool, force: bool, which: str, backend: str,
 ) -> None:  # fmt: skip
     """Predict the data in FILE, or a part of the run's own data, with the network in the run folder RUN. Real
     outputs are in the units of the data; for classes and for targets of 0 and 1, the outputs are probabilities. A table
@@ -49,7 +55,9 @@ def predict(
     from hfrnn.runs.folder import RunFolder
     from hfrnn.runs.load import load_run
 
-    _check(file, part, output, plot, free_run, warm_up, no_states)
+    steps = None if free_run is None else steps_of(free_run, "--free-run")
+    free = {"--warm-up": warm_up, "--feedback": feedback}
+    _check(file, part, output, plot, free_run, free, no_states)
     if output is not None and not output.lower().endswith(FORMATS):
         raise InputError(f"--output is {output}: give a file that ends in {' or '.join(FORMATS)}")
     check_force(force, output or plot, "--output or --plot")
@@ -60,12 +68,15 @@ def predict(
     net, theta, _ = load_run(folder, which, backend)
     with or_another_file(folder):
         given = own_sequences(folder, part) if file is None else file_sequences(folder, net, file)
-    known = given if free_run is None else free_given(given, warm_up)
+    known, run_on = given, None
+    if free_run is not None:
+        known = free_given(given, warm_up)
+        run_on = {"steps": steps, "feedback": columns_of(given, net, feedback), "warm_up": warm_up}
     if output is not None and output.lower().endswith(".csv") and not given.recording:
         raise InputError(f"--output is {output}, and {given.name} holds sequences: give a file that ends in .npz")
     with telling_of_compilation(net.backend.name, False):
         lines, contents = _predicted(
-            net, theta, given, known, folder, free_run=free_run, states=not no_states, paths=(output, plot)
+            net, theta, given, known, folder, run_on=run_on, states=not no_states, paths=(output, plot)
         )
     for option, content in contents.items():
         outputs[option].write(content)
@@ -74,18 +85,16 @@ def predict(
 
 
 def _check(
-    file: str | None, part: str | None, output: str | None, plot: str | None, free_run: int | None,
-    warm_up: int | None, no_states: bool,
+    file: str | None, part: str | None, output: str | None, plot: str | None, free_run: str | None,
+    free: dict[str, Any], no_states: bool,
 ) -> None:  # fmt: skip
     """Raise InputError for options that do not go together."""
     if file is not None and part is not None:
         raise InputError("give either a FILE or --part, not both")
     if output is None and plot is None:
         raise InputError("nothing would be written: give --output FILE, --plot FILE or both")
-    if free_run is not None and free_run < 1:
-        raise InputError(f"--free-run is {free_run}: give a whole number of steps, 1 or more")
-    if warm_up is not None and free_run is None:
-        raise InputError("--warm-up was given, and it is for --free-run: give both, or leave it out")
+    if free_run is None and (other := next((name for name, value in free.items() if value is not None), None)):
+        raise InputError(f"{other} was given, and it is for --free-run: give both, or leave it out")
     if no_states and (output is None or output.lower().endswith(".csv")):
         raise InputError("--no-states was given, and only a file .npz has states: leave it out")
     if no_states and free_run is not None:
@@ -93,23 +102,23 @@ def _check(
 
 
 def _predicted(
-    net: Any, theta: Any, given: Any, known: Any, folder: Any, *, free_run: int | None, states: bool,
+    net: Any, theta: Any, given: Any, known: Any, folder: Any, *, run_on: dict[str, Any] | None, states: bool,
     paths: tuple[str | None, str | None],
 ) -> tuple[list[str], dict[str, str | bytes]]:  # fmt: skip
-    """Return lines for the screen, and the contents of the files by option."""
+    """Return lines for the screen, and the contents of the files by option; `run_on` are arguments of a free run."""
     from hfrnn.analysis import prediction_files as to_file
+    from hfrnn.analysis.free_runs import free_run
     from hfrnn.analysis.prediction import Prediction, predict
-    from hfrnn.analysis.prediction import free_run as run_freely
 
     output, plot = paths
-    if free_run is None:
+    if run_on is None:
         found = predict(net, theta, given.batch, states and str(output).lower().endswith(".npz"), given.scaling)
     else:
-        found = Prediction(run_freely(net, theta, known.batch, free_run, known.scaling), None)
-    arrays = to_file.file_arrays(known, found, folder.config().time_first, free_run is not None)
+        found = Prediction(free_run(net, theta, given.batch, scaling=given.scaling, **run_on), None)
+    arrays = to_file.file_arrays(known, found, folder.config().time_first, run_on is not None)
     contents: dict[str, str | bytes] = {}
     lines = [f"{given.name}: {counted(known.batch.B, 'sequence')} of {counted(len(found.outputs), 'step')}"]
-    if free_run is not None:
+    if run_on is not None:
         lines[0] += f" on their own after {counted(known.batch.T, 'step')} of the data"
     if given.note:
         lines.append(f"without targets: {told(given.note)}")
@@ -120,8 +129,10 @@ def _predicted(
         lines.append(f"{output}: {held}" if not table else f"{output}: {counted(len(arrays['y']), 'row')}")
     if plot is not None:
         from hfrnn.cli.plots import prediction_picture
+        from hfrnn.engine.feedback import make_feedback
 
         kind = plot.rpartition(".")[2].lower()
-        contents["plot"] = prediction_picture(net, given, known, found.outputs, kind, free_run is not None)
+        free = None if run_on is None else make_feedback(net, run_on["feedback"])
+        contents["plot"] = prediction_picture(net, given, known, found.outputs, kind, free)
         lines.append(plot)
     return lines, contents

@@ -11,7 +11,7 @@ from support.engine_cases import SMALL, random_batch, replace, vectors
 
 import hfrnn
 from hfrnn.analysis import prediction
-from hfrnn.analysis.prediction import free_run, predict, score
+from hfrnn.analysis.prediction import predict, score
 from hfrnn.analysis.prediction_files import csv_text
 from hfrnn.analysis.scores import figures
 from hfrnn.data.scaling import Scaling
@@ -89,42 +89,6 @@ def test_a_score_needs_targets_and_weights_that_fit_and_finite_outputs(scaling: 
         score(net, theta, hfrnn.Batch(batch.inputs, batch.targets, np.ones((batch.T, batch.B))[:-1]))
     with pytest.raises(InputError, match="target"):
         score(net, theta, replace(batch, targets=batch.targets + 3), scaling=scaling)
-
-
-SCALING = Scaling(np.array([1.0, -2.0, 3.0]), np.full(3, 2.0), np.array([5.0, 0.0, 1.0]), np.array([0.5, 3.0, 1.0]))
-
-
-@pytest.mark.parametrize("scaling", [None, SCALING], ids=["plain", "scaled"])
-@pytest.mark.parametrize("arch", ["rnn", "lstm", "clockwork", "hornn"])
-def test_a_free_run_feeds_each_output_back_in_the_units_of_the_inputs(arch: str, scaling: Scaling | None) -> None:
-    net, theta, batch = problem(arch=arch)
-    found, inputs, units = free_run(net, theta, batch, 4, scaling), batch.inputs, scaling or Scaling()
-    for step in range(4):
-        expected = units.unscale_outputs(net.run(theta, hfrnn.Batch(units.scale_inputs(inputs)))[0][-1])
-        assert np.abs(expected).max() > 1e-3
-        np.testing.assert_allclose(found[step], expected, rtol=1e-10, atol=1e-12)
-        inputs = np.concatenate([inputs, expected[None]])
-
-
-def test_a_free_run_begins_after_the_last_input_of_each_sequence() -> None:
-    net, theta, batch = problem(ragged=True)
-    found = free_run(net, theta, batch, 3)
-    for b, length in enumerate(batch.lengths):
-        alone = free_run(net, theta, hfrnn.Batch(batch.inputs[:length, b : b + 1]), 3)
-        np.testing.assert_allclose(found[:, b : b + 1], alone, rtol=1e-12, atol=1e-14)
-
-
-def test_a_free_run_needs_outputs_that_can_be_inputs_and_says_when_it_explodes() -> None:
-    for net, theta, batch in (problem("logistic"), problem(n_out=2)):
-        with pytest.raises(InputError, match="cannot be its inputs"):
-            free_run(net, theta, batch, 2)
-    with pytest.raises(InputError, match="counts the steps"):
-        free_run(*problem(arch="clockwork", ragged=True), 2)
-    net, theta, batch = problem()
-    for l in (0, 1):
-        net.views(theta)[f"output.W_y{l}"][...] *= 1e200
-    with pytest.raises(NonFiniteError, match="after"):
-        free_run(hfrnn.Network(**{**net.config, "activation": "relu"}), theta, batch, 400)
 
 
 def test_a_table_shows_a_small_range_beside_a_large_mean_and_a_symbol_that_is_not_scored_may_be_any_number() -> None:

@@ -160,7 +160,7 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
     "its own file": (["real", "real.npz", "-o", "real.npz", "--force"], "a file that the command reads"),
     "a warm-up of nothing": (["vdp", "--warm-up", "5", "-o", "out.npz"], "it is for --free-run"),
     "a long warm-up": (["same", "--free-run", "2", "--warm-up", "9", "-o", "out.npz"], "give 1 to 8"),
-    "other columns": (["drive", "drive.csv", "--free-run", "3", "-o", "out.npz"], "the same columns"),
+    "other columns": (["drive", "drive.csv", "--free-run", "3", "-o", "out.npz"], "in --inputs and in --targets"),
     "free classes": (["classes", "--free-run", "3", "-o", "out.npz"], "cannot be its inputs"),
     "a table without states": (["drive", "drive.csv", "-o", "out.csv", "--no-states"], "only a file .npz has states"),
     "states of a free run": (["vdp", "--free-run", "3", "-o", "out.npz", "--no-states"], "a free run writes no states"),

@@ -61,6 +61,13 @@ NAMES = nothing().or_none().plus({
     "right": (lambda: ["a", "b", "c"], True), "two": (lambda: ["a", "b"], False),
     "numbers": (lambda: [1, 2, 3], False),
 })  # fmt: skip
+LOOP = nothing().or_none().plus({
+    "right": (lambda: [0, None, 2], True), "twice": (lambda: [1, 1, 2], False), "none": (lambda: [None] * 3, False),
+    "outside": (lambda: [0, 1, 3], False), "an array": (lambda: np.array([2, 1, 0]), True),
+})  # fmt: skip
+AHEAD = nothing().plus({
+    "right": (lambda: [2, 1], True), "zero steps": (lambda: [0], False), "far": (lambda: [T + 1], False),
+})  # fmt: skip
 STEPS = nothing().or_none().plus({"last": (lambda: [-1], True)}).but({"range": None})
 
 CALLS: list[Call] = [
@@ -84,5 +91,9 @@ CALLS: list[Call] = [
     tried(hfrnn.Spectrum.ranked, {"self": density, "rank": 1}, rank=count(1, N)),
     tried(hfrnn.predict, PREDICTED, **KINDS),
     tried(hfrnn.score, PREDICTED, **KINDS, names=NAMES),
-    tried(hfrnn.free_run, {**PREDICTED, "steps": 2}, **KINDS, steps=count(1)),
+    tried(hfrnn.free_run, {**PREDICTED, "steps": 2, "warm_up": 2}, **KINDS, steps=count(1), feedback=LOOP,
+        warm_up=count(1, T).or_none()),
+    tried(hfrnn.score_free_run, PREDICTED, **KINDS, names=NAMES, feedback=LOOP, warm_up=count(1, T).or_none()),
+    tried(hfrnn.score_ahead, {**PREDICTED, "ahead": [1, 2]}, **KINDS, ahead=AHEAD, names=NAMES, feedback=LOOP,
+        warm_up=count(1, T - 1).or_none(), starts=count(1)),
 ]  # fmt: skip

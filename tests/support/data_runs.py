@@ -52,7 +52,10 @@ def make_data_runs(folder: Path, *names: str) -> dict[str, Path]:
         "same": {"x": steps[:, :-1], "y": steps[:, 1:]},
         "window": {"x": oscillator()["pos"], "y": oscillator()["vel"]},
     }
-    tables = {"drive": (driven(rng), ("u",), ("temp", "speed")), "vdp": (oscillator(), ("pos", "vel"), ("pos", "vel"))}
+    tables = {
+        "drive": (driven(rng), ("u",), ("temp", "speed")), "vdp": (oscillator(), ("pos", "vel"), ("pos", "vel")),
+        "loop": (driven(rng), ("u", "speed"), ("temp", "speed")),
+    }  # fmt: skip
     made = {}
     for name in names or (*arrays, *tables):
         options: dict[str, Any] = {} if name in ("bits", "classes", "same") else {"window": 40}

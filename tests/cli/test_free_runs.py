@@ -1,0 +1,105 @@
+"""Free runs of systems with a drive: `hfrnn predict --free-run` and `hfrnn evaluate --steps-ahead`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.command_line import call, refused
+from support.data_runs import ROWS, make_data_runs
+from support.pictures import needs_matplotlib
+
+import hfrnn
+from hfrnn.analysis.sequences import file_sequences, own_sequences
+from hfrnn.runs.folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return make_data_runs(tmp_path_factory.mktemp("data"), "loop", "same", "real")
+
+
+def given(run: Path, part: str | None = None) -> tuple[Any, Any, Any]:
+    net, theta, _ = hfrnn.load(run)
+    path = str(run.with_suffix(".csv"))
+    return net, theta, own_sequences(RunFolder(run), part) if part else file_sequences(RunFolder(run), net, path)
+
+
+def test_a_column_that_is_an_input_and_a_target_is_fed_back(runs: dict[str, Path], tmp_path: Path) -> None:
+    run, table = runs["loop"], runs["loop"].with_suffix(".csv")
+    out = call("predict", run, table, "--free-run", "all", "--warm-up", 50, "-o", tmp_path / "out.csv").stdout
+    assert f"1 sequence of {ROWS - 49} steps on their own after 50 steps of the data" in out
+    net, theta, known = given(run)
+    expected = hfrnn.free_run(net, theta, known.batch, scaling=known.scaling, feedback=[None, 1], warm_up=50)
+    rows = list(csv.reader((tmp_path / "out.csv").open()))
+    assert rows[0] == ["row", "temp", "speed"]
+    found = np.array(rows[1:], float)
+    np.testing.assert_array_equal(found[:, 0], np.arange(51, ROWS + 2))
+    np.testing.assert_allclose(found[:, 1:], expected[:, 0], rtol=1e-7)
+    call("predict", run, table, "--free-run", 5, "--warm-up", 50, "--feedback", "0,speed", "-o", tmp_path / "few.csv")
+    few = np.loadtxt(tmp_path / "few.csv", delimiter=",", skiprows=1)
+    np.testing.assert_allclose(few, found[:5], rtol=1e-7)
+
+
+def test_scores_some_steps_ahead_and_to_the_end(runs: dict[str, Path]) -> None:
+    run = runs["loop"]
+    net, theta, known = given(run)
+    how: dict[str, Any] = {"names": ["temp", "speed"], "scaling": known.scaling, "feedback": [None, 1]}
+    for arguments, warm_up in (([], 4), (["--warm-up", 9], 9)):  # the burn-in of the run is 4 steps
+        command = ["evaluate", run, run.with_suffix(".csv"), "--steps-ahead", "all,1,5", *arguments]
+        found = json.loads(call(*command, "--json").stdout)
+        assert (found["sequences"], found["warm_up"], list(found["steps_ahead"])) == (1, warm_up, ["all", "1", "5"])
+        expected = hfrnn.score_ahead(net, theta, known.batch, [1, 5], warm_up=warm_up, **how)
+        assert found["steps_ahead"]["5"] == expected[5].to_json()
+        whole = hfrnn.score_free_run(net, theta, known.batch, warm_up=warm_up, **how).to_json()
+        assert found["steps_ahead"]["all"] == whole
+        lines = call(*command).stdout.splitlines()
+        assert [line.split()[:2] for line in lines[1:6]] == [
+            ["steps", "ahead"], ["all", "temp"], ["speed", lines[3].split()[1]], ["overall", lines[4].split()[1]],
+            ["1", "temp"],
+        ]  # fmt: skip
+        assert float(lines[4].split()[2]) == pytest.approx(whole["rmse"], rel=6e-4)
+
+
+def test_arrays_say_which_inputs_are_fed_back(runs: dict[str, Path], tmp_path: Path) -> None:
+    net, theta, known = given(runs["real"], "valid")
+    out = json.loads(call("evaluate", runs["real"], "--steps-ahead", "2", "--feedback", "2,0", "--json").stdout)
+    expected = hfrnn.score_ahead(net, theta, known.batch, [2], scaling=known.scaling, feedback=[1, None])[2]
+    assert out["steps_ahead"]["2"] == expected.to_json()
+    found = json.loads(call("evaluate", runs["same"], "--steps-ahead", "all", "--json").stdout)["steps_ahead"]["all"]
+    net, theta, known = given(runs["same"], "valid")
+    assert found == hfrnn.score_free_run(net, theta, known.batch).to_json()
+
+
+@needs_matplotlib
+def test_a_plot_shows_how_the_data_continue(runs: dict[str, Path], tmp_path: Path) -> None:
+    command = ["predict", runs["loop"], runs["loop"].with_suffix(".csv"), "--free-run", "all", "--warm-up", 50]
+    call(*command, "--plot", tmp_path / "one.svg")
+    text = (tmp_path / "one.svg").read_text()
+    assert "<!-- data -->" in text
+    assert "<!-- prediction -->" in text
+
+
+REFUSED: dict[str, tuple[list[Any], str]] = {
+    "an end of the drive": (["predict", "loop", "loop.csv", "--free-run", "9", "--warm-up", "255"], "give at most 6"),
+    "no steps": (["predict", "loop", "loop.csv", "--free-run", "0"], "1 or more, or all"),
+    "for ever": (["predict", "same", "--free-run", "all"], "can run for ever"),
+    "a feedback without a run": (["predict", "loop", "--feedback", "0,2"], "it is for --free-run"),
+    "a warm-up without a run": (["evaluate", "loop", "--warm-up", "3"], "it is for --steps-ahead"),
+    "too few": (["evaluate", "loop", "--steps-ahead", "3", "--feedback", "2"], "the network has 2 outputs"),
+    "an unknown name": (["evaluate", "loop", "--steps-ahead", "3", "--feedback", "0,w"], "names the input w"),
+    "twice": (["evaluate", "loop", "--steps-ahead", "3", "--feedback", "2,2"], "a different input"),
+    "too far": (["evaluate", "loop", "--steps-ahead", "1,999"], "give a smaller number"),
+}
+
+
+def test_what_cannot_be_is_refused(runs: dict[str, Path], monkeypatch) -> None:
+    monkeypatch.chdir(runs["loop"].parent)
+    for case, (arguments, message) in REFUSED.items():
+        more = ["-o", "out.npz"] if arguments[0] == "predict" else []
+        assert message in refused(*arguments, *more), case
+    assert not Path("out.npz").exists()
