@@ -43,6 +43,7 @@ from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import NonFiniteError as NonFiniteError
 from .errors import StorageError as StorageError
+from .exports.export import export as export
 from .kernels.base import Kernel as Kernel
 from .kernels.base import Slot as Slot
 from .kernels.base import Tape as Tape

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "hfrnn"
 LAYERS: list[set[str]] = [  # lowest first; the members of a layer do not import each other
     {"errors", "choices", "wording", "_version"}, {"checks", "files"}, {"option"}, {"entries"}, {"arrays"},
     {"kernels", "ranks"}, {"optim"}, {"data"}, {"engine"}, {"runs"}, {"sources"}, {"training", "analysis"},
-    {"report"}, {"gradcheck", "interop", "tensorboard"}, {"cli"}, {"__main__"},
+    {"report"}, {"exports", "gradcheck", "interop", "tensorboard"}, {"cli"}, {"__main__"},
 ]  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 NARROW = {  # packages that may import less than all layers below

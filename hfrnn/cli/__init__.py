@@ -13,6 +13,7 @@ from hfrnn.cli.arguments import told
 from hfrnn.cli.completion import completion
 from hfrnn.cli.data import data
 from hfrnn.cli.evaluate import evaluate, sample
+from hfrnn.cli.export import export
 from hfrnn.cli.gradcheck import gradcheck
 from hfrnn.cli.info import info
 from hfrnn.cli.output import finish_streams, is_lost_output, prepare_streams, say, show_failure, show_lost_output
@@ -127,5 +128,5 @@ def main() -> None:
         refuse_ranks(click.get_current_context().invoked_subcommand)
 
 
-for command in (train, evaluate, predict, sample, probe, report, spectrum, data, gradcheck, info, completion):
+for command in (train, evaluate, predict, sample, probe, report, spectrum, export, data, gradcheck, info, completion):
     main.add_command(command)

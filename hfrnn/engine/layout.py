@@ -18,7 +18,7 @@ from hfrnn.engine.batch import Batch, zero_padding
 from hfrnn.engine.heads.heads import losses, make_head
 from hfrnn.engine.layers import initial_state_shapes, make_layer
 from hfrnn.errors import InputError, Message
-from hfrnn.kernels.registry import make_kernel, resolve_backend
+from hfrnn.kernels.registry import kernel_options, make_kernel, resolve_backend
 from hfrnn.optim.blocks import MatrixBlock
 
 
@@ -116,6 +116,16 @@ class Layout:
     def hidden(self) -> tuple[int, ...]:
         """The hidden size of each layer."""
         return tuple(layer.kernel.hidden for layer in self.layers)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the architecture by name, with their values: the activation, the leak, the order and so on."""
+        kernel, found = self.layers[0].kernel, {}
+        for name, option in kernel_options(self.arch).items():
+            value = self.config.get(name)
+            value = option.default if value is None else value
+            found[name] = getattr(kernel, name, None) if value is None else value
+        return found
 
     @property
     def matrix_blocks(self) -> tuple[MatrixBlock, ...]:

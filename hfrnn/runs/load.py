@@ -13,7 +13,7 @@ from hfrnn._version import __version__
 from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.checks import choice, instance, shown, string
 from hfrnn.checks import path as checked_path
-from hfrnn.choices import AUTO, BACKENDS
+from hfrnn.choices import AUTO, BACKENDS, DTYPES
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
@@ -62,7 +62,7 @@ class LoadedRun(NamedTuple):
         return LoadedRun, (self.net, host_copy(self.theta), self.vocabulary)
 
 
-def load(run: str | Path, which: str = "best", backend: str = "numpy") -> LoadedRun:
+def load(run: str | Path, which: str = "best", backend: str = "numpy", dtype: str | None = None) -> LoadedRun:
     """Load the network, weights and vocabulary of a run, or of a file that `hfrnn.save` wrote.
 
     Parameters
@@ -73,6 +73,8 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
         The checkpoint of the run to load; also one that `keep` has kept, such as "update-000120". A file has no others.
     backend : {"numpy", "numba", "cupy"}
         Backend of the network. It need not be the one that the run was trained with.
+    dtype : {"float32", "float64"}, optional
+        Data type of the network and its weights. By default that of the run.
 
     Returns
     -------
@@ -100,14 +102,24 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     <Network rnn 4, 1 in, 1 out (squared), 28 weights>
     """
     choice("backend", backend, (AUTO, *BACKENDS))
+    if dtype is not None:
+        choice("dtype", dtype, DTYPES)
     string("which", which, "best, last or the name of a kept checkpoint")
     given = checked_path("run", run)
     if os.path.isfile(given):
         if which != "best":
             single = "{which!s} is {0}, and {1} is a file, which holds one set of weights: leave it out"
             raise InputError(Message(single, shown(which), given))
-        return LoadedRun(*load_saved(given, backend))
-    return load_run(RunFolder(given), which, backend)
+        return in_dtype(LoadedRun(*load_saved(given, backend)), dtype)
+    return in_dtype(load_run(RunFolder(given), which, backend), dtype)
+
+
+def in_dtype(loaded: LoadedRun, dtype: str | None) -> LoadedRun:
+    """Return a network and its weights in a data type; as they are for None."""
+    if dtype in (None, loaded.net.dtype.name):
+        return loaded
+    net = Network(**{**loaded.net.config, "dtype": dtype}, backend=loaded.net.backend.name)
+    return LoadedRun(net, net.vector(loaded.theta), loaded.vocabulary)
 
 
 def load_run(folder: RunFolder, which: str = "best", backend: str = "numpy") -> LoadedRun:

@@ -1,0 +1,1 @@
+"""Programs that run a trained network without hfrnn, in NumPy, PyTorch, ONNX and C."""

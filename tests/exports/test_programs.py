@@ -1,0 +1,57 @@
+"""The programs of an export compute what `hfrnn.predict` returns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.export_cases import first_cases, made, other_cases, run_c, run_numpy
+
+import hfrnn
+from hfrnn.data.scaling import Scaling
+from hfrnn.engine.heads.heads import losses
+from hfrnn.exports.equations import EQUATIONS
+from hfrnn.exports.program import PREDICTIONS
+from hfrnn.kernels.registry import BUILT_IN
+
+SCALING = Scaling(np.full(5, 300.0), np.full(5, 7.0), np.arange(6.0), np.full(6, 0.1))
+
+
+def test_every_architecture_has_equations_and_every_loss_a_prediction() -> None:
+    assert EQUATIONS.keys() == BUILT_IN
+    assert PREDICTIONS.keys() == set(losses())
+
+
+@pytest.mark.parametrize(("arguments", "symbols"), first_cases())
+def test_the_numpy_program_agrees_with_predict(arguments: dict[str, Any], symbols: bool, tmp_path: Path) -> None:
+    agrees(run_numpy, arguments, symbols, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arguments", "symbols"), other_cases())
+def test_the_numpy_program_agrees_with_other_options(
+    arguments: dict[str, Any], symbols: bool, tmp_path: Path
+) -> None:  # fmt: skip
+    agrees(run_numpy, arguments, symbols, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arguments", "symbols"), first_cases() + other_cases())
+def test_the_c_program_agrees_with_predict(arguments: dict[str, Any], symbols: bool, tmp_path: Path) -> None:
+    agrees(run_c, arguments, symbols, tmp_path)
+
+
+def test_a_c_program_with_scaling_in_single_precision_agrees_with_predict(tmp_path: Path) -> None:
+    program, (net, theta, x) = made({"arch": "mlstm", "hidden": 6, "loss": "squared"}, False, "float32", SCALING)
+    x = 7.0 * x + 300.0
+    expected = hfrnn.predict(net, theta, hfrnn.Batch(x), scaling=SCALING).outputs
+    for run in (run_c, run_numpy):
+        np.testing.assert_allclose(run(program, tmp_path, x), expected, rtol=1e-5, atol=1e-6)
+
+
+def agrees(run: Any, arguments: dict[str, Any], symbols: bool, folder: Path) -> None:
+    program, (net, theta, inputs) = made(arguments, symbols)
+    expected = hfrnn.predict(net, theta, hfrnn.Batch(inputs)).outputs
+    np.testing.assert_allclose(run(program, folder, inputs), expected, rtol=1e-12, atol=1e-12)
