@@ -198,7 +198,7 @@ def forward(params: Params, data: Data, config: Config, bound: float | None = No
     With a bound, the cotangent of the state that a step gets from the one before it is limited.
     """
     T, B = data.inputs.shape[:2]
-    x, symbols = data.inputs, np.issubdtype(np.asarray(data.inputs).dtype, np.integer)
+    x, symbols = data.inputs, np.issubdtype(data.inputs.dtype, np.integer)
     if config.embedding:
         x, symbols = params["embedding.E"][x], False
     C = config.n_classes()
