@@ -27,6 +27,14 @@ def units_share(share: Share, p: Arrays, tape: Tape, units: int) -> Array:
     return shares
 
 
+def side_by_side(tape: Tape, name: str, left: Array, right: Array) -> Array:
+    """Return the matrix [left, right], a scratch array of this name."""
+    columns = left.shape[1]
+    joined = tape.scratch(name, left.shape[0], columns + right.shape[1])
+    joined[:, :columns], joined[:, columns:] = left, right
+    return joined
+
+
 def begin_cell(tape: Tape, K: int, B: int, H: int, state: Arrays) -> tuple[Array, Array, Array, Array, Array]:
     """Return the buffers cs (2, B, H), hs (K + 1, B, H), k, f and k_c, with the state in the first rows of cs and hs.
 

@@ -67,6 +67,7 @@ _variants: dict[str, dict[str, str]] = {
         "hierarchical": "hfrnn.kernels.numba.clockwork:Hierarchical",
         "gated-feedback": "hfrnn.kernels.numba.gated_feedback:GatedFeedback",
         "fofe-fnn": "hfrnn.kernels.numba.fofe_fnn:FOFEFNN",
+        "state-space": "hfrnn.kernels.numba.state_space:StateSpace",
     },
     "cupy": {
         "rnn": "hfrnn.kernels.cuda.rnn:RNN",
@@ -87,6 +88,7 @@ _variants: dict[str, dict[str, str]] = {
         "gru-torch": "hfrnn.kernels.cuda.gru_torch:TorchGRU",
         "lstm-1997": "hfrnn.kernels.cuda.lstm_1997:LSTM1997",
         "hierarchical": "hfrnn.kernels.cuda.clockwork:Hierarchical",
+        "state-space": "hfrnn.kernels.cuda.state_space:StateSpace",
     },
 }
 """The faster variants, by backend and architecture. An architecture without one runs its reference kernel."""

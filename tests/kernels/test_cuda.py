@@ -118,8 +118,10 @@ def test_real_arrays_never_run_the_reference_routines(arch, monkeypatch):
         net.hessian(net.init(), batch) @ net.init(seed=1)
 
 
-PRODUCTS = dict.fromkeys(ARCHITECTURES, 1) | dict.fromkeys(("mrnn", "mlstm", "mlstm-standard", "gru", "hornn-gated"), 2)
-"""Matrix products of a step: one for each recurrent matrix; the N matrices of a HORNN are one batched product."""
+TWO_PRODUCTS = ("mrnn", "mlstm", "mlstm-standard", "gru", "hornn-gated", "state-space")
+PRODUCTS = dict.fromkeys(ARCHITECTURES, 1) | dict.fromkeys(TWO_PRODUCTS, 2)
+"""Matrix products of a step: one for each recurrent matrix. The N matrices of a HORNN are one batched product, and A
+and W_1 of state-space are one matrix."""
 
 
 def used_by_more_steps(arch, routine, device, monkeypatch):

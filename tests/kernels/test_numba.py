@@ -176,9 +176,12 @@ def test_compiled_activations_keep_nan_and_reach_their_limits(dtype):
 
 
 def test_other_architectures_and_metrics_run_on_numpys_loops():
-    for arch, metric in (("fnn", "hidden"), ("mlstm", "matching"), ("lstm-krause", "preactivation")):
-        net = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, dtype="float64")
-        twin = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, dtype="float64", backend="numba")
+    for arch, metric, options in (
+        ("fnn", "hidden", {}), ("mlstm", "matching", {}), ("lstm-krause", "preactivation", {}),
+        ("state-space", "hidden", {"units": 700}),  # too large for loops
+    ):  # fmt: skip
+        net = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, dtype="float64", **options)
+        twin = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, dtype="float64", backend="numba", **options)
         batch = random_batch(net, np.random.default_rng(0))
         theta, v = net.init(), net.init(seed=1)
         expected = net.gauss_newton(theta, batch, structural=MU, metric=metric) @ v
