@@ -125,7 +125,8 @@ def score_free_run(
         Names of the outputs.
     warm_up : int, optional
         Steps that are read before the free run, as in `hfrnn.free_run`. Outputs count from the last of them. By default
-        as many as have weight 0 at the beginning of all sequences, at least 1.
+        1 more than have weight 0 at the beginning of all sequences: the first scored output is the first one of the
+        free run.
 
     Returns
     -------
@@ -328,13 +329,13 @@ def _figures(net: Network, rows: Sequence[Rows], names: Sequence[str] | None, sc
 
 
 def scoring_warm_up(net: Network, batch: Batch, names: Sequence[str] | None, warm_up: int | None) -> int:
-    """Return the warm-up before scored steps, by default all steps at the beginning that no sequence scores."""
+    """Return the warm-up, by default the steps that no sequence scores at the beginning, and the first scored one."""
     check_names(net, names)
     if batch.symbols or batch.targets is None:
         raise InputError("a free run is scored with real inputs and targets: give both in the batch")
     if warm_up is None and batch.weights is not None:
         scored = host_copy(batch.weights).reshape(batch.T, -1).any(axis=1)
-        warm_up = max(int(scored.argmax()), 1)
+        warm_up = int(scored.argmax()) + 1
     return int(count("warm_up", 1 if warm_up is None else warm_up, 1, batch.T))
 
 

@@ -63,9 +63,12 @@ def times_of_rows(times: HostArray, rows: HostArray) -> HostArray:
     return np.asarray(times[np.minimum(rows, len(times) - 1)] + beyond * usual)
 
 
-def own_sequences(folder: RunFolder, part: str | None = None) -> Given:
-    """Return the sequences of a part of a run's own data, "valid" by default; those of a task have no parts."""
-    return _own(folder.config(), folder, part)[0]
+def own_sequences(folder: RunFolder, part: str | None = None, washout: int | None = None) -> Given:
+    """Return the sequences of a part of a run's own data, "valid" by default; those of a task have no parts.
+
+    The first `washout` steps of a sequence are not scored; by default this is the burn-in of the run.
+    """
+    return _own(folder.config(), folder, part, washout)[0]
 
 
 def _own(

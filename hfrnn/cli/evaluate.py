@@ -13,7 +13,7 @@ from hfrnn.checks import count
 from hfrnn.choices import AUTO, BACKENDS, PARTS
 from hfrnn.cli.arguments import NearChoice, check_force, checked_outputs, flag_of, force_option, kernel_option
 from hfrnn.cli.completion import files, run_folders
-from hfrnn.cli.free_runs import columns_of, feedback_option, scores_ahead, steps_of, warm_up_option
+from hfrnn.cli.free_runs import columns_of, feedback_option, scores_ahead, steps_of
 from hfrnn.cli.output import say, say_data, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError, Message
 from hfrnn.wording import counted, four_digits, left_out_note, shell_command
@@ -36,9 +36,7 @@ def part_option(what: str, default: str = "") -> Callable[[Any], Any]:
 EVALUATE_EXAMPLES = """\b
 Examples:
   hfrnn evaluate runs/book                       its validation part
-  hfrnn evaluate runs/book other.txt --unknown skip
-  hfrnn evaluate runs/book --dynamic rms --positions 10
-  hfrnn evaluate runs/pendulum other.csv         arrays and tables: errors, R2
+  hfrnn evaluate runs/book other.txt --dynamic rms
   hfrnn evaluate runs/tanks test.csv --steps-ahead 1,10,all
 """
 SAMPLE_EXAMPLES = """\b
@@ -55,11 +53,11 @@ Examples:
 @which_option
 @click.option(
     "--washout", metavar="N", type=int,
-    help="First steps of a sequence, not scored.  [default: the burn-in]",
+    help="First steps, not scored.  [default: the burn-in]",
 )  # fmt: skip
 @click.option(
     "--unknown", metavar="WHAT",
-    help="Unknown symbols: error (for FILE), skip, or a known symbol.",
+    help="Unknown symbols: error, skip, or a known symbol.",
 )  # fmt: skip
 @click.option(
     "--dynamic", "rule", metavar="RULE", type=NearChoice(("sgd", "rms")),
@@ -73,18 +71,17 @@ Examples:
     "--per-symbol", metavar="FILE", shell_complete=files, help="Write the bits of each symbol as lines of JSON."
 )
 @click.option(
-    "--steps-ahead", metavar="N,..",
-    help="Let the network run on its own outputs: score it so many steps after many starts; all: to the end.",
+    "--steps-ahead", metavar="N",
+    help="Score runs on its own outputs, N steps; all: to the end.",
 )  # fmt: skip
-@warm_up_option
 @feedback_option
 @force_option("--per-symbol")
 @backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def evaluate(
     run: str, text: str | None, part: str | None, which: str, washout: int | None, unknown: str | None,
-    rule: str | None, positions: int | None, per_symbol: str | None, steps_ahead: str | None, warm_up: int | None,
-    feedback: str | None, force: bool, backend: str, as_json: bool, **learning: Any,
+    rule: str | None, positions: int | None, per_symbol: str | None, steps_ahead: str | None, feedback: str | None,
+    force: bool, backend: str, as_json: bool, **learning: Any,
 ) -> None:  # fmt: skip
     """Score FILE, or a part of the run's own data, with the network in the run folder RUN: a text as one stream, arrays
     and tables output by output.
@@ -107,9 +104,8 @@ def evaluate(
     if positions is not None and positions < 1:
         raise InputError(f"--positions is {positions}: give a whole number, 1 or more")
     check_force(force, per_symbol, "--per-symbol")
-    free: dict[str, Any] = {"--steps-ahead": steps_ahead, "--warm-up": warm_up, "--feedback": feedback}
-    if steps_ahead is None and (other := next((name for name, value in free.items() if value is not None), None)):
-        raise InputError(f"{other} was given, and it is for --steps-ahead: give both, or leave it out")
+    if feedback is not None and steps_ahead is None:
+        raise InputError("--feedback was given, and it is for --steps-ahead: give both, or leave it out")
     folder = RunFolder(run)
     config = folder.config()
     outputs = checked_outputs(config, {"per_symbol": per_symbol}, force, text)
@@ -118,9 +114,7 @@ def evaluate(
         given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
         wrong = [name for name, value in given.items() if value is not None]
         if steps_ahead is not None and not wrong:
-            if washout is not None:
-                raise InputError("--washout was given, and --steps-ahead has --warm-up: leave --washout out")
-            more: dict[str, Any] = {"steps_ahead": steps_ahead, "warm_up": warm_up, "feedback": feedback}
+            more: dict[str, Any] = {"steps_ahead": steps_ahead, "feedback": feedback, "washout": washout}
             evaluate_steps_ahead(folder, net, theta, part, text, as_json=as_json, **more)
             return
         evaluate_data(folder, net, theta, part, text, wrong, as_json, washout)
@@ -394,30 +388,27 @@ def _figure(value: float | None) -> str:
 
 
 def evaluate_steps_ahead(
-    folder: Any, net: Any, theta: Any, part: str | None, path: str | None, *, steps_ahead: str, warm_up: int | None,
-    feedback: str | None, as_json: bool,
+    folder: Any, net: Any, theta: Any, part: str | None, path: str | None, *, steps_ahead: str, feedback: str | None,
+    washout: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Score predictions some steps ahead, and free runs to the end of the data for "all"; print the figures."""
-    from hfrnn.analysis.free_runs import scoring_warm_up
     from hfrnn.analysis.sequences import file_sequences, own_sequences
 
     ahead = [steps_of(each.strip(), "--steps-ahead") for each in steps_ahead.split(",")]
     with or_another_file(folder):
-        given = own_sequences(folder, part) if path is None else file_sequences(folder, net, path)
+        washout = folder.config().values.get("washout") if washout is None else washout
+        given = own_sequences(folder, part, washout) if path is None else file_sequences(folder, net, path, washout)
     if given.batch.targets is None:
         raise InputError(f"{given.name} has no targets to score: give them, or use hfrnn predict --free-run")
     columns = columns_of(given, net, feedback)
-    washout = folder.config().values.get("washout")
-    warm_up = max(washout, 1) if warm_up is None and washout is not None else warm_up
-    warm_up = scoring_warm_up(net, given.batch, given.names, warm_up)
     with telling_of_compilation(net.backend.name, as_json):
-        found = scores_ahead(net, theta, given, ahead, columns, warm_up)
+        found = scores_ahead(net, theta, given, ahead, columns)
     if as_json:
         shown = {label: each.to_json() for label, each in found.items()}
-        say_json({"data": given.name, "sequences": given.batch.B, "warm_up": warm_up, "steps_ahead": shown})
+        say_json({"data": given.name, "sequences": given.batch.B, "washout": given.washout, "steps_ahead": shown})
         return
-    sizes = f"{counted(given.batch.B, 'sequence')}, free runs after at least {counted(warm_up, 'step')} of the data"
-    say(f"{given.name}: {sizes}")
+    begun = f"the first {counted(given.washout, 'step')} of each not scored" if given.washout else "every step scored"
+    say(f"{given.name}: {counted(given.batch.B, 'sequence')}, {begun}")
     say_lines(ahead_lines(found))
 
 

@@ -10,15 +10,9 @@ from hfrnn.errors import InputError
 
 WHOLE = "all"
 """What stands for all steps that the data have."""
-warm_up_option = click.option(
-    "--warm-up", metavar="N", type=int,
-    help="Steps to read before the network runs on its own outputs.  [default: for scores the burn-in; else all]",
-)  # fmt: skip
 feedback_option = click.option(
-    "--feedback", metavar="NAMES",
-    help="For each output, the input that it is one step later, by name or number from 1; 0 for none.  [default: the "
-    "columns that are inputs and targets; for arrays all inputs]",
-)  # fmt: skip
+    "--feedback", metavar="NAMES", help="Inputs that outputs become; 0: none.  [default: by name]"
+)
 
 
 def columns_of(given: Any, net: Any, feedback: str | None) -> list[int | None] | None:
@@ -39,12 +33,12 @@ def steps_of(text: str, option: str) -> int | None:
 
 
 def scores_ahead(
-    net: Any, theta: Any, given: Any, ahead: list[int | None], columns: list[int | None] | None, warm_up: int
+    net: Any, theta: Any, given: Any, ahead: list[int | None], columns: list[int | None] | None
 ) -> dict[str, Any]:
     """Return a `Score` for each number of steps, in the order of `ahead`."""
     from hfrnn.analysis.free_runs import score_ahead, score_free_run
 
-    how = {"names": given.names, "scaling": given.scaling, "feedback": columns, "warm_up": warm_up}
+    how = {"names": given.names, "scaling": given.scaling, "feedback": columns}
     numbers = [k for k in ahead if k is not None]
     found = score_ahead(net, theta, given.batch, numbers, **how) if numbers else {}
     whole = score_free_run(net, theta, given.batch, **how) if None in ahead else None

@@ -9,7 +9,7 @@ import click
 from hfrnn.cli.arguments import check_force, check_picture, checked_outputs, force_option, kernel_option, told
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.evaluate import backend_option, or_another_file, part_option, which_option
-from hfrnn.cli.free_runs import columns_of, feedback_option, steps_of, warm_up_option
+from hfrnn.cli.free_runs import columns_of, feedback_option, steps_of
 from hfrnn.cli.output import say, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
@@ -19,7 +19,7 @@ Examples:
   hfrnn predict runs/pendulum other.csv -o out.csv --plot out.svg
   hfrnn predict runs/trials new.npz -o out.npz
   hfrnn predict runs/lorenz start.csv --free-run 500 -o future.csv
-  hfrnn predict runs/tanks test.csv --free-run all --warm-up 50 -o simulated.csv
+  hfrnn predict runs/tanks test.csv --free-run all --warm-up 9 -o out.csv
 """
 
 
@@ -32,11 +32,8 @@ Examples:
 )
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Plot targets and predictions: .svg, .png or .pdf.")
 @part_option("Part of the own data", "valid")
-@click.option(
-    "--free-run", metavar="N",
-    help="Read the data, then run N steps on its own outputs. Other inputs come from the data; all: to their end.",
-)  # fmt: skip
-@warm_up_option
+@click.option("--free-run", metavar="N", help="Then run N steps on its own outputs; all: to the end.")
+@click.option("--warm-up", metavar="N", type=int, help="Steps to read before --free-run.  [default: all]")
 @feedback_option
 @click.option("--no-states", is_flag=True, help="Write no states, only outputs.")
 @force_option("--output or --plot")
@@ -46,9 +43,8 @@ def predict(
     run: str, file: str | None, output: str | None, plot: str | None, part: str | None, free_run: str | None,
     warm_up: int | None, feedback: str | None, no_states: bool, force: bool, which: str, backend: str,
 ) -> None:  # fmt: skip
-    """Predict the data in FILE, or a part of the run's own data, with the network in the run folder RUN. Real
-    outputs are in the units of the data; for classes and for targets of 0 and 1, the outputs are probabilities. A table
-    is one recording: the state is carried through all rows. FILE needs no targets.
+    """Predict the data in FILE, or a part of the run's own data, with the network in the run folder RUN. Outputs are
+    in the units of the data, or probabilities. A table is one recording. FILE needs no targets.
     """
     from hfrnn.analysis.prediction_files import FORMATS, free_given
     from hfrnn.analysis.sequences import file_sequences, own_sequences

@@ -49,13 +49,15 @@ def test_scores_some_steps_ahead_and_to_the_end(runs: dict[str, Path]) -> None:
     run = runs["loop"]
     net, theta, known = given(run)
     how: dict[str, Any] = {"names": ["temp", "speed"], "scaling": known.scaling, "feedback": [None, 1]}
-    for arguments, warm_up in (([], 4), (["--warm-up", 9], 9)):  # the burn-in of the run is 4 steps
+    for arguments, washout in (([], 4), (["--washout", 9], 9)):  # the burn-in of the run is 4 steps
+        known = file_sequences(RunFolder(run), net, str(run.with_suffix(".csv")), washout)
         command = ["evaluate", run, run.with_suffix(".csv"), "--steps-ahead", "all,1,5", *arguments]
         found = json.loads(call(*command, "--json").stdout)
-        assert (found["sequences"], found["warm_up"], list(found["steps_ahead"])) == (1, warm_up, ["all", "1", "5"])
-        expected = hfrnn.score_ahead(net, theta, known.batch, [1, 5], warm_up=warm_up, **how)
+        assert (found["sequences"], found["washout"], list(found["steps_ahead"])) == (1, washout, ["all", "1", "5"])
+        expected = hfrnn.score_ahead(net, theta, known.batch, [1, 5], **how)
         assert found["steps_ahead"]["5"] == expected[5].to_json()
-        whole = hfrnn.score_free_run(net, theta, known.batch, warm_up=warm_up, **how).to_json()
+        assert expected[1].steps == ROWS - washout - 4
+        whole = hfrnn.score_free_run(net, theta, known.batch, warm_up=washout + 1, **how).to_json()
         assert found["steps_ahead"]["all"] == whole
         lines = call(*command).stdout.splitlines()
         assert [line.split()[:2] for line in lines[1:6]] == [
@@ -89,7 +91,7 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
     "no steps": (["predict", "loop", "loop.csv", "--free-run", "0"], "1 or more, or all"),
     "for ever": (["predict", "same", "--free-run", "all"], "can run for ever"),
     "a feedback without a run": (["predict", "loop", "--feedback", "0,2"], "it is for --free-run"),
-    "a warm-up without a run": (["evaluate", "loop", "--warm-up", "3"], "it is for --steps-ahead"),
+    "a feedback without scores": (["evaluate", "loop", "--feedback", "0,2"], "it is for --steps-ahead"),
     "too few": (["evaluate", "loop", "--steps-ahead", "3", "--feedback", "2"], "the network has 2 outputs"),
     "an unknown name": (["evaluate", "loop", "--steps-ahead", "3", "--feedback", "0,w"], "names the input w"),
     "twice": (["evaluate", "loop", "--steps-ahead", "3", "--feedback", "2,2"], "a different input"),
