@@ -41,7 +41,7 @@ from hfrnn.data.named_arrays import (
 )
 from hfrnn.data.ragged import RaggedPool
 from hfrnn.data.splits import part_ranges
-from hfrnn.data.windows import Signals, Windows, recording_parts
+from hfrnn.data.windows import Cut, Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.option import near_hint
 from hfrnn.wording import counted, left_out_note, one_line, some_of
@@ -71,7 +71,12 @@ class ArrayData:
     files: tuple[str, ...] = ()  # the hash of each file
     first_class: int = 0  # the number of the first class in the file
     left_out: int = 0  # sequences without a scored step, which are in no part
-    burn_in: int = 0  # steps at the beginning of each window that are not scored
+    cut: Cut | None = None  # how recordings were cut into windows
+
+    @property
+    def burn_in(self) -> int:
+        """Steps at the beginning of each window that are not scored."""
+        return 0 if self.cut is None else self.cut.burn_in
 
     @property
     def parts(self) -> dict[str, RaggedPool]:
@@ -199,9 +204,8 @@ def from_arrays(
             found, turned = piece_signals(piece, (rows or {}).get(piece.part, (None, None)))
             signals.setdefault(piece.part, []).extend(found)
             notes += turned
-        cut, more, burn_in = recording_parts(signals, windows, fractions, source)
-        noted = (*dict.fromkeys(notes), *more)
-        return assembled(cut, loss, name, source, sha256, notes=noted, burn_in=burn_in)
+        cut = recording_parts(signals, windows, fractions, source)
+        return assembled(cut.parts, loss, name, source, sha256, notes=(*dict.fromkeys(notes), *cut.notes), cut=cut)
     first, pieces = counted_from_zero(pieces, loss)
     of_parts: dict[str, list[UncheckedPart]] = {}
     for piece in pieces:

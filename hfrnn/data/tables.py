@@ -81,7 +81,8 @@ def load_tables(
         part: [Signals(each.inputs, each.targets, each.missing) for each in read.found if len(each.inputs) > ahead]
         for part, read in found.items()
     }
-    cut, notes, burn_in = recording_parts(signals, windows, fractions, source)
+    cut = recording_parts(signals, windows, fractions, source)
+    notes = cut.notes
     if ahead:
         notes = (f"inputs predict the targets {counted(ahead, 'row')} later", *notes)
     notes = (*dict.fromkeys(note for read in found.values() for note in read.notes), *notes)
@@ -89,8 +90,8 @@ def load_tables(
     if len(found) > 1:
         digest = hashlib.sha256(" ".join(read.sha256 for read in found.values()).encode()).hexdigest()
     data = assembled(
-        cut, loss, Path(source).name, source, digest, notes=notes, input_names=first.input_names,
-        target_names=first.target_names, burn_in=burn_in,
+        cut.parts, loss, Path(source).name, source, digest, notes=notes, cut=cut, input_names=first.input_names,
+        target_names=first.target_names,
     )  # fmt: skip
     return data, found
 

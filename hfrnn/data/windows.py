@@ -1,8 +1,14 @@
-"""Cut recordings into parts by time, and each part into windows. No window crosses the border of a recording.
+"""Cut recordings into parts, and each part into windows. No window crosses the border of a recording.
 
 The state of the network is zero at the beginning of a window. The first steps of a window, the burn-in, therefore
 carry weight 0: the state settles before anything is scored. Training windows overlap. Validation and test windows
 overlap by the burn-in only, so every step is scored once, except the burn-in of the part's first window.
+
+Parts are cut by time, or blocks spread over each recording validate. In the second case the windows of both parts hold
+all steps, and targets of the other part carry weight 0. The state then runs through the blocks.
+
+What is not given follows from the data: the burn-in is the memory of linear models (`hfrnn/data/linear_memory.py`), a
+window is several times as long, and short recordings are not cut at all.
 """
 
 from __future__ import annotations
@@ -16,35 +22,52 @@ from numpy.typing import NDArray
 from hfrnn.choices import PARTS
 from hfrnn.data.array_files import check_size
 from hfrnn.data.array_shapes import LARGEST, UncheckedPart, as_float64, joined
+from hfrnn.data.linear_memory import Recorded, memory_of
 from hfrnn.data.splits import DEFAULT_FRACTIONS, checked_fractions
 from hfrnn.errors import InputError, Message
 from hfrnn.wording import counted, left_out_note
 
 WINDOW = 200
-"""Steps of a window of a table, unless a number is given."""
+"""Least steps of a window that nobody gave."""
+BURN_INS = 4
+"""Steps of a window that nobody gave, in burn-ins."""
+WHOLE = 5_000
+"""Most steps of all recordings that are not cut, unless a window is given."""
+WINDOWS_OF_WHOLE = 2
+"""A recording of fewer windows than this is not cut, unless a window is given."""
+WHOLE_BURN_IN = 0.1
+"""Largest share of a recording that is not cut, for a burn-in that nobody gave."""
+BLOCKS, LEAST_BLOCK = 5, 10
+"""Validation blocks of a recording that is not cut, and the least steps of such a block."""
 
 Values = NDArray[Any]
 
 
 class Windows(NamedTuple):
-    """How a recording is cut; numbers of steps."""
+    """How recordings are cut; numbers of steps. What is None follows from the data."""
 
-    window: int = WINDOW
-    stride: int | None = None  # from the beginning of a training window to that of the next; None for half a window
-    burn_in: int | None = None  # not scored at the beginning of a window; None for a tenth of a window
+    window: int | None = None
+    stride: int | None = None  # from the beginning of a training window to that of the next; half a window
+    burn_in: int | None = None  # not scored at the beginning of a window
     ahead: int = 0  # from an input to the target that it predicts
+    blocks: int | None = None  # that validate in each recording; 0: the last part of it
 
-    def checked(self) -> tuple[int, int, int]:
-        """Return the window, the stride and the burn-in; raise InputError if they do not fit."""
-        stride = max(self.window // 2, 1) if self.stride is None else self.stride
-        burn_in = self.window // 10 if self.burn_in is None else self.burn_in
-        if burn_in >= self.window:
-            expected = "{burn_in} is {0}, and {window} is {1}: give a {burn_in} below {window}"
-            raise InputError(Message(expected, burn_in, self.window))
-        if stride > self.window:
-            expected = "{stride} is {0}, and {window} is {1}: give a {stride} of at most {window}"
-            raise InputError(Message(expected, stride, self.window))
-        return self.window, stride, burn_in
+
+class Cut(NamedTuple):
+    """The parts of some recordings, cut into windows."""
+
+    parts: dict[str, UncheckedPart]
+    window: int
+    stride: int
+    burn_in: int
+    blocks: int
+    why: str | Message
+    notes: tuple[str, ...] = ()
+
+    @property
+    def chosen(self) -> dict[str, int]:
+        """How the recordings are cut, as options of a run."""
+        return {"window": self.window, "stride": self.stride, "burn_in": self.burn_in, "valid_blocks": self.blocks}
 
 
 class Signals(NamedTuple):
@@ -64,6 +87,11 @@ class Signals(NamedTuple):
         unknown = np.zeros(y.shape, dtype=bool) if missing is None else missing
         return Signals(x[: len(x) - ahead], y[ahead:], unknown[ahead:])
 
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which targets are known, (steps, n_out)."""
+        return np.ones(self.targets.shape, dtype=bool) if self.missing is None else ~self.missing
+
     def rows(self, start: int, stop: int) -> Signals:
         """Return some rows."""
         missing = None if self.missing is None else self.missing[start:stop]
@@ -72,17 +100,17 @@ class Signals(NamedTuple):
 
 def recording_parts(
     given: Mapping[str, Sequence[Signals]], windows: Windows, fractions: Sequence[float] | None, source: str
-) -> tuple[dict[str, UncheckedPart], tuple[str, ...], int]:
-    """Return the parts of some recordings, cut into windows, notes for a person, and the burn-in.
+) -> Cut:
+    """Cut some recordings into parts and windows.
 
     Parameters
     ----------
     given : mapping of str to sequence of Signals
         The recordings of each part that has some of its own, "train" at least. Without a part "valid" the recordings
-        for training are cut by time into parts, each by itself.
+        for training are cut into parts, each by itself.
     windows : Windows
     fractions : sequence of three float, optional
-        The shares of the rows for training, validation and test, if the recordings are cut by time.
+        The shares of the rows for training, validation and test, if the recordings are cut into parts.
     source : str
         The data, for messages.
 
@@ -97,49 +125,105 @@ def recording_parts(
     if "valid" in found and fractions is not None:
         raise InputError(Message("{0} has its own recordings for validation: leave {fractions} out", source))
     shares = checked_fractions(DEFAULT_FRACTIONS if fractions is None else fractions)
-    share = 1.0 if "valid" in found else shares[0]
+    shares = (1.0, 0.0, 0.0) if "valid" in found else shares
     steps = [len(each.inputs) for each in found["train"]]
-    longest = round(max(steps) * share)
+    longest = round(max(steps) * shares[0])
     if not longest:
         raise InputError(Message("{fractions} leaves none of {0} to train on: give train a share above 0", source))
-    if longest < windows.window == WINDOW:
-        windows = windows._replace(window=max(longest // 2, 1))
-        notes.append(f"windows of {counted(windows.window, 'step')}, because the data are short")
-    window, stride, burn_in = windows.checked()
-    if longest < window and len(steps) == 1:
+    cut = _chosen(found["train"], windows, shares, source)
+    window, stride, burn_in = cut.window, cut.stride, cut.burn_in
+    if longest < window and len(steps) == 1 and not cut.blocks and windows.window:
         raise InputError(Message(
             "{0} has {1}, {2:,} of them to train on, and {window} is {3}: give a smaller {window}",
             source, counted(steps[0], "row"), longest, window,
         ))  # fmt: skip
     if "valid" not in found:
-        found = _by_time(found, burn_in, shares, source)
+        own_test = {"test": list(found["test"])} if "test" in found else {}
+        if own_test and shares[2]:
+            raise InputError(Message("{0} has its own recordings for the test: give {fractions} that end in 0", source))
+        found = _in_blocks(found, cut, shares) if cut.blocks else _by_time(found, burn_in, shares, source)
+        found |= own_test
     columns = found["train"][0].inputs.shape[1] + 2 * found["train"][0].targets.shape[1]
     _check_windows([len(each.inputs) for each in found["train"]], window, stride, columns, source)
-    parts, left_out = {}, 0
+    left_out = 0
     for name, recordings in found.items():
         step = stride if name == "train" else window - burn_in
         begins = [_begins(len(each.inputs), window, step, burn_in, name == "train") for each in recordings]
-        cut = [_cut(each, at, window, burn_in) for each, at in zip(recordings, begins, strict=True) if len(at)]
-        whole = joined([part for part in cut if part.lengths.size])
+        made = [_cut(each, at, window, burn_in) for each, at in zip(recordings, begins, strict=True) if len(at)]
+        whole = joined([part for part in made if part.lengths.size])
         if whole is None:
             raise InputError(
                 Message("the {0} part of {1} has no target that is scored: give other {fractions}", name, source)
             )
-        parts[name] = whole
+        cut.parts[name] = whole
         left_out += sum(map(len, begins)) - whole.lengths.size
         if short := sum(not len(at) for at in begins):
             notes.append(f"{counted(short, 'recording')} of the {name} part not read: no longer than the burn-in")
-    notes += [left_out_note(left_out, "window")] if left_out else []
-    return parts, tuple(notes), burn_in
+    notes += [left_out_note(left_out, "window")] if left_out and not cut.blocks else []
+    return cut._replace(notes=tuple(notes))
+
+
+# ---------------------------------------------------------------------- what follows from the data
+
+
+def _chosen(recordings: Sequence[Signals], given: Windows, shares: tuple[float, float, float], source: str) -> Cut:
+    """Return how recordings are cut, with no parts yet; raise InputError if what was given does not fit."""
+    steps = [len(each.inputs) for each in recordings]
+    longest, trained = max(steps), max(round(max(steps) * shares[0]), 1)
+    memory, burn_in, why = None, given.burn_in, ""
+    if burn_in is None:
+        memory = memory_of([Recorded(each.inputs, each.targets, each.known) for each in recordings])
+        why = "linear models show no memory of the inputs"
+        if memory is not None:
+            why = f"linear models forget their inputs within {counted(memory, 'step')}"
+    usual = max(WINDOW, BURN_INS * (burn_in or memory or 0))
+    whole = given.window is None and given.stride is None
+    whole = whole and (sum(steps) <= WHOLE or trained < WINDOWS_OF_WHOLE * usual)
+    window = given.window or (longest if whole else min(usual, max(trained // 2, 1)))
+    blocks = given.blocks
+    if blocks is None:
+        blocks = BLOCKS if whole and min(steps) * shares[1] >= BLOCKS * LEAST_BLOCK else 0
+    blocks = blocks if shares[1] else 0
+    if burn_in is None:
+        most = round(longest * WHOLE_BURN_IN) if whole else window // BURN_INS
+        if shares[1] and not blocks:  # the parts for validation and test lose it too
+            most = min(most, round(longest * min(share for share in shares[1:] if share)) // 2)
+        wanted = min(window, WINDOW) // 10 if memory is None else memory
+        burn_in = min(wanted, most)
+        why += f", of which {counted(burn_in, 'step')} can be spared" if memory and burn_in < memory else ""
+    if burn_in >= window:
+        expected = "{burn_in} is {0}, and {window} is {1}: give a {burn_in} below {window}"
+        raise InputError(Message(expected, burn_in, window))
+    stride = max(window // 2, 1) if given.stride is None else given.stride
+    if stride > window:
+        expected = "{stride} is {0}, and {window} is {1}: give a {stride} of at most {window}"
+        raise InputError(Message(expected, stride, window))
+    return Cut({}, window, stride, burn_in, blocks, why)
+
+
+def _in_blocks(
+    found: Mapping[str, Sequence[Signals]], cut: Cut, shares: tuple[float, float, float]
+) -> dict[str, list[Signals]]:
+    """Return recordings with known targets in blocks for validation, between them for training, and the last ones."""
+    parts: dict[str, list[Signals]] = {"train": [], "valid": [], **({"test": []} if shares[2] else {})}
+    for each in found["train"]:
+        steps = len(each.inputs)
+        end = round(steps * (shares[0] + shares[1]))
+        length = max(round(steps * shares[1] / cut.blocks), 1)
+        middles = cut.burn_in + (np.arange(cut.blocks) + 0.5) * (end - cut.burn_in) / cut.blocks
+        validates = (np.abs(np.arange(end)[:, None] + 0.5 - middles) < length / 2).any(axis=1)
+        first = each.rows(0, end)
+        parts["train"].append(first._replace(missing=~first.known | validates[:, None]))
+        parts["valid"].append(first._replace(missing=~first.known | ~validates[:, None]))
+        if shares[2]:
+            parts["test"].append(each.rows(end, steps))
+    return parts
 
 
 def _by_time(
     found: Mapping[str, Sequence[Signals]], burn_in: int, shares: Sequence[float], source: str
 ) -> dict[str, list[Signals]]:
     """Cut each recording into parts by time; one of several that is too short for that is for training alone."""
-    own_test = {"test": list(found["test"])} if "test" in found else {}
-    if own_test and shares[2]:
-        raise InputError(Message("{0} has its own recordings for the test: give {fractions} that end in 0", source))
     cut: dict[str, list[Signals]] = {name: [] for name, share in zip(PARTS, shares, strict=True) if share}
     for each in found["train"]:
         edges = [round(len(each.inputs) * share) for share in (0.0, shares[0], shares[0] + shares[1], 1.0)]
@@ -152,7 +236,7 @@ def _by_time(
             ))  # fmt: skip
         for name, part in (rows if short is None else {"train": each}).items():
             cut[name].append(part)
-    return {**cut, **own_test}
+    return cut
 
 
 def _begins(steps: int, window: int, stride: int, burn_in: int, overlapping: bool) -> NDArray[np.int64]:

@@ -27,6 +27,7 @@ from hfrnn.data.kinds.number_sequences import (
     reading_of,
     recording,
     slice_of,
+    windows_of,
 )
 from hfrnn.errors import InputError, Message
 from hfrnn.option import Option, argument, listed
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from hfrnn.data.array_data import Files
     from hfrnn.data.held import Content
     from hfrnn.data.named_arrays import ArrayNames
-    from hfrnn.data.windows import Windows
 
 TIME_FIRST = Option(
     "time_first", bool, False, "Arrays are (steps, sequences, ...) instead of (sequences, steps, ...).", group="Data"
@@ -90,7 +90,7 @@ class ArrayFile(NumberSequences):
         _check_rows(options)
         return cls(options, load_files(
             parts_of(options), time_first=options["time_first"], fractions=options["fractions"], loss=options["loss"],
-            windows=windows_of(options),
+            windows=None if options["window"] is None else windows_of(options),
         ))  # fmt: skip
 
     @property
@@ -163,13 +163,6 @@ def names_of(options: Mapping[str, Any], part: str = "") -> ArrayNames:
     return ArrayNames(inputs, targets, options.get("mask"), part if any(own.values()) or pairs else "")
 
 
-def windows_of(options: Mapping[str, Any]) -> Windows | None:
-    """Return how to cut recordings in arrays; None if the arrays hold sequences."""
-    from hfrnn.data.windows import Windows
-
-    return None if options["window"] is None else Windows(options["window"], options["stride"], options["burn_in"])
-
-
 def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) -> Reading:
     """Return the sequences, or the recordings, of a file of arrays. Of its parts, only that for training is read."""
     import numpy as np
@@ -179,15 +172,15 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
     from hfrnn.data.named_arrays import ROLES, holds_trials, read_file_arrays, together
     from hfrnn.data.windows import two_axes
 
-    names, windows, name = names_of(options), windows_of(options), Path(path).name
+    names, recorded, name = names_of(options), options["window"] is not None, Path(path).name
     if path.lower().endswith(".npy") or _are_pairs(listed(options["data"])):
         names = type(names)()
-    file = read_file_arrays(path, names, windows is not None)
+    file = read_file_arrays(path, names, recorded)
     if "x" not in file.content:
         raise InputError(file.lacks["x"])
     note: str | Message = "" if "y" in file.content else _no_targets(file.lacks["y"], name, names.chosen)
-    if windows is not None:
-        found, burn_in = [], windows.checked()[2]
+    if recorded:
+        found, burn_in = [], options["burn_in"] or 0
         for each in piece_signals(Piece("train", file, ""))[0]:
             x, y = two_axes(each.inputs, "x", path), None
             if not note:

@@ -113,6 +113,8 @@ class DataKind:
         Whether the loss is that of a symbol, which is shown in bits.
     score_names : tuple of three str
         What scores call the data, their sequences and the loss: "music", "pieces", "nats_per_time_step".
+    always_cut : bool
+        Whether such data are recordings, which are cut into windows without the option `window` too.
     scores_outputs : bool
         Whether scores show each output by itself.
     name : str
@@ -191,6 +193,7 @@ class DataKind:
     in_bits: ClassVar[bool] = False
     score_names: ClassVar[tuple[str, str, str]] = ("data", "sequences", "loss")
     scores_outputs: ClassVar[bool] = True
+    always_cut: ClassVar[bool] = False
 
     name: str
     source: str
@@ -321,6 +324,11 @@ class DataKind:
 
     def prepare(self, earlier: Earlier | None = None) -> None:
         """Make the data ready for a network, with the symbols and the scaling of an earlier run if there is one."""
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Values of options that follow from the data, by name. What was given takes precedence."""
+        return {}
 
     @property
     def checksums(self) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hfrnn.checks import shown
 from hfrnn.choices import ARRAY_FILES
-from hfrnn.data.kinds.arrays import TIME_FIRST, read_arrays, windows_of
+from hfrnn.data.kinds.arrays import TIME_FIRST, read_arrays
 from hfrnn.data.kinds.data_kind import Reading, epoch_generator, refuse
 from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, NumberSequences
 from hfrnn.errors import HfrnnWarning, InputError, Message
@@ -107,7 +107,7 @@ class ArraysInMemory(NumberSequences):
         assert given.data is not None
         data = from_memory(
             given.data, time_first=options["time_first"], fractions=options["fractions"], loss=options["loss"],
-            windows=windows_of(options),
+            windows=None if options["window"] is None else windows_of(options),
         )  # fmt: skip
         _warn_of(data.left_out)
         return cls(options, data)

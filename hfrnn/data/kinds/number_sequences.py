@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hfrnn.data.array_data import ArrayData
     from hfrnn.data.ragged import RaggedPool
     from hfrnn.data.scaling import Scaling
+    from hfrnn.data.windows import Windows
 
 REASONABLE = 30.0
 """With larger absolute values of inputs or targets, a run prints a hint to scale them."""
@@ -30,7 +31,7 @@ _LISTED = 8  # most constant columns that are named
 
 
 def _uncut(chosen: Any) -> Message | None:
-    return None if chosen.window else Message("{window} was not: it is for one recording that {window} cuts")
+    return None if chosen.window or chosen.kind.always_cut else Message("{window} was not: it is for one recording that {window} cuts")
 
 
 WINDOWS = Need("window", unless=_uncut)
@@ -80,7 +81,7 @@ OF_PARTS = tuple(
 )
 WINDOW = Option(
     "window", int, None, "Steps of a window; cuts one recording, a table or an array (steps, n), into sequences.",
-    least=1, group="Data", otherwise="200 for a table",
+    least=1, group="Data", otherwise="four burn-ins for a table, all steps of a short one",
 )  # fmt: skip
 STRIDE = Option(
     "stride", int, None, "Steps from the beginning of a training window to that of the next.", least=1, group="Data",
@@ -88,14 +89,18 @@ STRIDE = Option(
 )  # fmt: skip
 BURN_IN = Option(
     "burn_in", int, None, "Steps at the beginning of a window that are not scored, while the state settles.", least=0,
-    group="Data", needs=(WINDOWS,), otherwise="a tenth of {window}",
+    group="Data", needs=(WINDOWS,), otherwise="the memory that linear models of the data show",
 )  # fmt: skip
 WASHOUT = Option(
     "washout", int, None,
     "Steps at the beginning of each sequence that scores of the finished run leave out; training is not changed.",
     least=0, group="Data", otherwise="{burn_in}",
 )  # fmt: skip
-CUT = (WINDOW, STRIDE, BURN_IN, WASHOUT)
+BLOCKS = Option(
+    "valid_blocks", int, None, "Blocks of each recording, spread over it, that validate", least=1, unit="blocks",
+    zero="for its last part", group="Data", needs=(WINDOWS,), otherwise="5 for a recording that is not cut, else 0",
+)  # fmt: skip
+CUT = (WINDOW, STRIDE, BURN_IN, BLOCKS, WASHOUT)
 LOSS = Option(
     "loss", str, "auto",
     "Loss of arrays and tables; auto: softmax for classes, logistic for targets of 0 and 1, else squared.",
@@ -127,6 +132,11 @@ class NumberSequences(DataKind):
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         return {**super().resolved(options), "standardize": _standardizes(options, cls.standardizes)}
 
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """How recordings are cut."""
+        return {} if self.data.cut is None else self.data.cut.chosen
+
     def prepare(self, earlier: Earlier | None = None) -> None:
         data = self.data
         if earlier is None:
@@ -156,6 +166,8 @@ class NumberSequences(DataKind):
         lines: list[str | Message] = [f"data      {self.name}: {sizes}, {valid}"]
         lines.append(f"          {inputs}, {outputs}{_named(data.target_names)}")
         lines.append(f"loss      {data.loss}: {data.reason}")
+        if data.cut is not None and data.cut.why:
+            lines.append(f"burn-in   {counted(data.cut.burn_in, 'step')} not scored: {data.cut.why}")
         if self.scaling is not None:
             means = {"inputs": self.scaling.input_mean, "targets": self.scaling.target_mean}
             scaled = [what for what, mean in means.items() if mean is not None]
@@ -245,6 +257,13 @@ class NumberSequences(DataKind):
         train = self.data.train
         inputs = _constant_columns("input", train.x, None, self.input_names)
         return " and ".join(filter(None, (inputs, _constant_columns("target", train.y, train.w, self.output_names))))
+
+
+def windows_of(options: Mapping[str, Any]) -> Windows:
+    """Return how the options of a run cut recordings."""
+    from hfrnn.data.windows import Windows
+
+    return Windows(options["window"], options["stride"], options["burn_in"], blocks=options["valid_blocks"])
 
 
 def recording(inputs: Any, targets: Any, missing: Any, ahead: int, burn_in: int) -> tuple[Any, Any, Any]:

@@ -28,6 +28,7 @@ from hfrnn.data.kinds.number_sequences import (
     reading_of,
     recording,
     slice_of,
+    windows_of,
 )
 from hfrnn.errors import InputError, Message
 from hfrnn.option import Need, Option, argument, listed
@@ -35,7 +36,6 @@ from hfrnn.option import Need, Option, argument, listed
 if TYPE_CHECKING:
     from hfrnn.data.sheets import TableFormat
     from hfrnn.data.tables import Recordings
-    from hfrnn.data.windows import Windows
 
 SUFFIXES = (".csv", ".tsv", ".dat", ".parquet", ".xlsx")
 """Suffixes of tables. A text file may be a table too, if it is given as `data`."""
@@ -99,6 +99,7 @@ class Table(NumberSequences):
     several = True
     names_columns = True
     standardizes = True
+    always_cut = True
     recordings: dict[str, Recordings]
     """The recordings of each part."""
 
@@ -111,9 +112,7 @@ class Table(NumberSequences):
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        from hfrnn.data.windows import WINDOW as USUAL
-
-        found = {**super().resolved({**options, "data": ""}), "window": options["window"] or USUAL}
+        found = super().resolved({**options, "data": ""})
         return {**found, **{name: one_or_all(_paths(options[name], name)) for name in ("data", *OTHER_PARTS)}}
 
     @classmethod
@@ -126,7 +125,7 @@ class Table(NumberSequences):
 
         parts = cls.tables(options, given)
         data, found = load_tables(
-            parts, _windows(options), options["ahead"], fractions=options["fractions"], loss=options["loss"],
+            parts, windows_of(options), options["ahead"], fractions=options["fractions"], loss=options["loss"],
         )  # fmt: skip
         table = cls(options, data)
         table.ahead = rows_ahead(data.input_names, data.target_names, options["ahead"])
@@ -173,7 +172,7 @@ class Table(NumberSequences):
             read, note = read_table(path, form._replace(targets=None)), Message("{0}", error)
         names = read.target_names or tuple(options["targets"] or ())
         ahead = rows_ahead(read.input_names, names, options["ahead"])
-        burn_in = _windows(options).checked()[2]
+        burn_in = options["burn_in"] or 0
         more: dict[str, Any] = {
             "input_names": read.input_names, "output_names": names, "ahead": ahead, "note": note, "burn_in": burn_in,
         }  # fmt: skip
@@ -242,13 +241,6 @@ def _in_folder(path: str) -> list[str]:
     """Return the tables in a folder, by name."""
     return sorted(os.path.join(path, name) for name in os.listdir(path)
                   if name.lower().endswith(SUFFIXES) and not name.startswith("."))  # fmt: skip
-
-
-def _windows(options: Mapping[str, Any]) -> Windows:
-    from hfrnn.data.windows import WINDOW as USUAL
-    from hfrnn.data.windows import Windows
-
-    return Windows(options["window"] or USUAL, options["stride"], options["burn_in"])
 
 
 def _format(options: Mapping[str, Any], part: str = "") -> TableFormat:
