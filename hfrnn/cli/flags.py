@@ -21,14 +21,16 @@ from hfrnn.runs.options import run_options
 
 MAIN = {
     "data": ("DATA", "Name (see hfrnn info), file of arrays, or table."),
+    "inputs": ("NAMES", "Columns that the network reads."),
+    "targets": ("NAMES", "Columns to predict."),
+    "window": ("NUMBER", "Steps of a window (default: from the data)."),
+    "burn_in": ("NUMBER", "First steps of a window that are not scored."),
     "level": ("LEVEL", "What a symbol is: char, byte or word."),
     "arch": ("NAME", "Architecture (see hfrnn info)."),
     "hidden": ("NUMBERS", "Hidden units; commas make a stack."),
     "optimizer": ("NAME", "hf, sgd, adam, soap, muon or online."),
-    "damping": ("KIND", "Kind of damping for hf."),
     "learning_rate": ("RATE", "Learning rate of the other optimizers."),
     "updates": ("NUMBER", "Stop after this many updates."),
-    "epochs": ("NUMBER", "Stop after this many passes over the training part."),
     "minutes": ("NUMBER", "Stop after this many minutes (default: 4)."),
     "out": ("FOLDER", "Run folder to create (default: in runs/)."),
     "resume": ("RUN", "Continue a run: --minutes more, or --updates in all."),

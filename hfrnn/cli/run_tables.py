@@ -250,6 +250,16 @@ def folded(lines: Iterable[str | Message], width: int = WIDTH) -> list[str]:
     return [part for line in lines for part in textwrap.wrap(told(line), max(width, 20), **how)]
 
 
+RISEN = 1.25
+"""Last validation loss, divided by the best one, that counts as risen."""
+
+
+def _overfits(best: Record, last: Record) -> bool:
+    """Return whether the validation loss has risen since its best value, while the training loss fell."""
+    losses = best["valid_loss"], last["valid_loss"]
+    return None not in losses and losses[1] > RISEN * losses[0] and last["train_loss"] < best["train_loss"]
+
+
 def result_lines(result: TrainingResult) -> list[str]:
     """Return why a run stopped, its best result and its folder."""
     summary: dict[str, Any] = result.summary
@@ -264,6 +274,9 @@ def result_lines(result: TrainingResult) -> list[str]:
             figure = f"loss {four_digits(best[f'{part}_loss'])}"
         wrong = "" if best["valid_errors"] is None else f", {best['valid_errors']:.1%} wrong"
         lines.append(f"best: {figure} in {measure}{wrong}, after update {best['update']}")
+        if (advice := result.config.kind.advice(result.config.values)) and _overfits(best, summary["last"]):
+            risen = Message("hint      the validation loss rises while the training loss falls: {0}", advice)
+            lines += folded([risen])
     if "restarts" in summary:
         lines = [
             *restarts_table(summary["restarts"]),

@@ -28,8 +28,7 @@ EXAMPLES = """\b
 Examples:
   hfrnn train                            the built-in corpus, four minutes
   hfrnn train book.txt --hidden 128 --minutes 30 --out runs/book
-  hfrnn train --resume runs/book --minutes 30
-  hfrnn train --data drive.csv --inputs force --targets position --arch lstm
+  hfrnn train --data drive.csv --inputs force --targets position
 """
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,7 +67,8 @@ def memory_of(recordings: Sequence[Recorded]) -> int | None:
 
 def _first_rows(recordings: Sequence[Recorded]) -> list[Recorded]:
     """Return the longest recordings with at most `ROWS` rows, or the first rows of the longest one."""
-    found, left = [], ROWS
+    found: list[Recorded] = []
+    left = ROWS
     for each in sorted(recordings, key=lambda one: -len(one.inputs)):
         if found and len(each.inputs) > left:
             break
@@ -111,7 +113,7 @@ def _means(inputs: Values, edges: Sequence[int]) -> Values:
     sums = np.concatenate([np.zeros((1, inputs.shape[1])), np.cumsum(inputs, axis=0)])
     t = np.arange(len(inputs))
     parts = [np.ones((len(t), 1))]
-    for first, end in zip(edges[:-1], edges[1:], strict=True):
+    for first, end in pairwise(edges):
         parts.append((sums[np.maximum(t - first + 1, 0)] - sums[np.maximum(t - end + 1, 0)]) / (end - first))
     return np.concatenate(parts, axis=1)
 

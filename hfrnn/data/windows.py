@@ -210,11 +210,12 @@ def _in_blocks(
         steps = len(each.inputs)
         end = round(steps * (shares[0] + shares[1]))
         length = max(round(steps * shares[1] / cut.blocks), 1)
-        middles = cut.burn_in + (np.arange(cut.blocks) + 0.5) * (end - cut.burn_in) / cut.blocks
-        validates = (np.abs(np.arange(end)[:, None] + 0.5 - middles) < length / 2).any(axis=1)
+        middles = (np.arange(cut.blocks) + 0.75) * end / cut.blocks  # behind a burn-in of a tenth
+        near = np.abs(np.arange(end)[:, None] + 0.5 - middles) < length / 2  # (end, blocks)
+        validates = near.any(axis=1, keepdims=True)
         first = each.rows(0, end)
-        parts["train"].append(first._replace(missing=~first.known | validates[:, None]))
-        parts["valid"].append(first._replace(missing=~first.known | ~validates[:, None]))
+        parts["train"].append(first._replace(missing=~first.known | validates))
+        parts["valid"].append(first._replace(missing=~first.known | ~validates))
         if shares[2]:
             parts["test"].append(each.rows(end, steps))
     return parts

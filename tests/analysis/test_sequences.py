@@ -83,7 +83,7 @@ def test_a_table_is_one_recording_after_a_burn_in(runs) -> None:
     np.testing.assert_array_equal(given.batch.inputs[:, 0, 0], columns["u"])
     np.testing.assert_array_equal(given.batch.targets[:, 0, 1], columns["speed"])
     weights = given.batch.weights[:, 0]
-    assert (weights[:4] == 0).all()  # a tenth of the window
+    assert (weights[:4] == 0).all()
     np.testing.assert_array_equal(weights[4:, 0] == 0, np.isnan(columns["temp"][4:]))
     assert (weights[4:, 1] == 1).all()
     whole = hfrnn.predict(net, theta, given.batch, scaling=given.scaling).outputs

@@ -288,6 +288,6 @@ def test_the_silverbox_is_one_recording():
     path = corpus_file("silverbox", "SNLS80mV.mat")
     files = Files((str(path),), ArrayNames(["V1"], ["V2"]), (40000, 60000))
     data = load_files({"train": files}, windows=Windows(200))
-    assert (data.n_in, data.n_out, len(data.valid.lengths)) == (1, 1, 11)
+    assert (data.n_in, data.n_out, len(data.valid.lengths)) == (1, 1, 13)
     V1 = scipy.io.loadmat(path, variable_names=["V1"])["V1"].ravel()
     assert np.array_equal(data.train.inputs[:, 0, 0], V1[40000:40200])

@@ -37,7 +37,9 @@ def test_tasks_have_a_network_and_first_weights_of_their_own(task: str) -> None:
 
 
 def test_arrays_and_known_corpora_in_words_have_a_network_of_their_own() -> None:
-    assert TrainConfig(data="a.csv").hidden == TrainConfig(data="a.npz", arch="gru").hidden == (96,)
+    assert TrainConfig(data="a.npz", arch="gru").hidden == (96,)
+    for table in (TrainConfig(data="a.csv"), TrainConfig(data="a.npz", window=50)):
+        assert (table.arch, table.hidden) == ("gru", (16,))
     for data in ("ptb", "text8", "wikitext-2", None):
         assert of(TrainConfig(data=data, level="word"), WORD_NETWORK) == WORD_NETWORK
 
@@ -69,11 +71,12 @@ def test_flags_and_calls_get_the_same_defaults(tmp_path: Path) -> None:
 def test_help_and_the_table_of_defaults_show_those_that_suit_the_data() -> None:
     found = {(row.option, row.value, row.where) for row in rows()}
     assert {("arch", "rnn", "tasks"), ("spectral_radius", "1", "an rnn on long lags")} <= found
-    assert [where for option, _, where in found if option == "hidden"].count("arrays and tables") == 1
+    assert [where for option, _, where in found if option == "hidden"].count("tables and other recordings") == 1
     shown = {name: str(default_text(run_options()[name])) for name in ("arch", "hidden", "optimizer", "input_scale")}
     assert shown == {
-        "arch": "mlstm; lstm for corpora in words, rnn for tasks",
-        "hidden": "128; 128 for corpora in words, 100 for tasks, 96 for arrays and tables",
+        "arch": "mlstm; lstm for corpora in words, rnn for tasks, gru for tables and other recordings",
+        "hidden": "128; 128 for corpora in words, 100 for tasks, 16 for tables and other recordings, 96 for arrays of "
+        "sequences",
         "optimizer": "hf; adam for corpora in words",
         "input_scale": "init_scale=, else the initializer's own; 0.1 for an rnn on long lags",
     }

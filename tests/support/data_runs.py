@@ -58,7 +58,7 @@ def make_data_runs(folder: Path, *names: str) -> dict[str, Path]:
     }  # fmt: skip
     made = {}
     for name in names or (*arrays, *tables):
-        options: dict[str, Any] = {} if name in ("bits", "classes", "same") else {"window": 40}
+        options: dict[str, Any] = {} if name in ("bits", "classes", "same") else {"window": 40, "burn_in": 4}
         options = {"standardize": True} if name == "real" else options
         if name in arrays:
             np.savez(folder / f"{name}.npz", **arrays[name])

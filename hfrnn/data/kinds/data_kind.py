@@ -320,6 +320,11 @@ class DataKind:
         """
         return None
 
+    @classmethod
+    def advice(cls, options: Mapping[str, Any]) -> Message | None:
+        """Return what to try if the validation loss rises while the training loss falls; None if there is no advice."""
+        return None
+
     # ------------------------------------------------------------------ the data of a run
 
     def prepare(self, earlier: Earlier | None = None) -> None:

@@ -12,7 +12,7 @@ from hfrnn.checks import shown
 from hfrnn.choices import ARRAY_FILES
 from hfrnn.data.kinds.arrays import TIME_FIRST, read_arrays
 from hfrnn.data.kinds.data_kind import Reading, epoch_generator, refuse
-from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, NumberSequences
+from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, NumberSequences, windows_of
 from hfrnn.errors import HfrnnWarning, InputError, Message
 from hfrnn.wording import counted, left_out_note
 

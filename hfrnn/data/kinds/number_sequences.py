@@ -31,7 +31,8 @@ _LISTED = 8  # most constant columns that are named
 
 
 def _uncut(chosen: Any) -> Message | None:
-    return None if chosen.window or chosen.kind.always_cut else Message("{window} was not: it is for one recording that {window} cuts")
+    cut = chosen.window or chosen.kind.always_cut
+    return None if cut else Message("{window} was not: it is for one recording that {window} cuts")
 
 
 WINDOWS = Need("window", unless=_uncut)
@@ -114,11 +115,15 @@ STANDARDIZE = Option(
 )  # fmt: skip
 
 
+RECORDINGS: Mapping[str, Any] = {"arch": "gru", "hidden": (16,)}
+"""Options of the network that suit recordings: a small network, because most recordings are short."""
+
+
 class NumberSequences(DataKind):
     """Sequences of numbers, scaled if the options ask for it. `data` holds them before that."""
 
     defaults: ClassVar[Mapping[str, Any]] = {"hidden": (96,)}
-    suits = "arrays and tables"
+    suits = "arrays of sequences"
     standardizes: ClassVar[bool] = False
     """Whether such data are scaled, unless the option `standardize` is given."""
 
@@ -132,10 +137,24 @@ class NumberSequences(DataKind):
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         return {**super().resolved(options), "standardize": _standardizes(options, cls.standardizes)}
 
+    @classmethod
+    def suited(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {**super().suited(given), **(RECORDINGS if cls.always_cut or given.get("window") else {})}
+
     @property
     def chosen(self) -> dict[str, Any]:
         """How recordings are cut."""
         return {} if self.data.cut is None else self.data.cut.chosen
+
+    @classmethod
+    def advice(cls, options: Mapping[str, Any]) -> Message | None:
+        smaller = "fewer {hidden!s} units or {l2!s}"
+        if options["window"] is None or options["valid_blocks"]:
+            return Message(f"try {smaller}")
+        return Message(
+            "the state is zero at the beginning of a window and may need more steps to settle; try a {burn_in} above "
+            f"{{0}} and a {{window}} above {{1}}, then {smaller}", options["burn_in"], options["window"],
+        )  # fmt: skip
 
     def prepare(self, earlier: Earlier | None = None) -> None:
         data = self.data

@@ -17,6 +17,7 @@ from hfrnn.data.kinds.number_sequences import (
     LOSS,
     OF_PARTS,
     OTHER_PARTS,
+    RECORDINGS,
     ROWS,
     STANDARDIZE,
     TARGETS,
@@ -100,6 +101,8 @@ class Table(NumberSequences):
     names_columns = True
     standardizes = True
     always_cut = True
+    defaults = RECORDINGS
+    suits = "tables and other recordings"
     recordings: dict[str, Recordings]
     """The recordings of each part."""
 
