@@ -27,8 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from coverage import CoverageData
-from mutations import PAGES, copy_project, environment
+from mutations import PAGES, copy_project
 from support.reach import OUTSIDE, Reach, digest
+from support.runs_of_copies import environment
 
 QUICK = "not slow and not nightly"
 
