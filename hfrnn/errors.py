@@ -160,6 +160,10 @@ class HfrnnWarning(UserWarning):
     """
 
 
+class UncachedWarning(HfrnnWarning):
+    """numba cannot keep its compiled loops on disk, so that each process compiles them again."""
+
+
 def how_to_install(*extras: str) -> str:
     """Return how to install an optional extra, as a part of a message; `extras` are those that serve the purpose.
 

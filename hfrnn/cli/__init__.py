@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,15 @@ from hfrnn.cli.evaluate import evaluate, sample
 from hfrnn.cli.export import export
 from hfrnn.cli.gradcheck import gradcheck
 from hfrnn.cli.info import info
-from hfrnn.cli.output import finish_streams, is_lost_output, prepare_streams, say, show_failure, show_lost_output
+from hfrnn.cli.output import (
+    finish_streams,
+    is_lost_output,
+    prepare_streams,
+    say,
+    show_failure,
+    show_lost_output,
+    show_warning,
+)
 from hfrnn.cli.predict import predict
 from hfrnn.cli.probe import probe
 from hfrnn.cli.report import report
@@ -63,7 +72,9 @@ class _Commands(click.Group):
         silence_followers()
         prepare_streams()
         try:
-            status = run(*args, standalone_mode=False, **more) or 0
+            with warnings.catch_warnings():
+                warnings.showwarning = show_warning
+                status = run(*args, standalone_mode=False, **more) or 0
         except click.ClickException as error:
             status = show_failure(error)
         except click.Abort:

@@ -13,6 +13,7 @@ import json
 import os
 import select
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -56,7 +57,12 @@ def say_data(text: str) -> None:
     click.echo(visible(text) if sys.stdout.isatty() else text, color=True)  # without `color`, click drops escape codes
 
 
-COMPILING = "numba compiles loops for this machine, which takes some seconds; later runs load them from its cache"
+def compiling() -> str:
+    """Return the line that tells that numba compiles."""
+    from hfrnn.kernels.numba.cache import why_uncached
+
+    later = "" if why_uncached() else "; later runs load them from its cache"
+    return f"numba compiles loops for this machine, which takes some seconds{later}"
 
 
 @contextlib.contextmanager
@@ -71,7 +77,7 @@ def telling_of_compilation(
         found = get_backend("numpy" if quiet or backend not in (AUTO, "numba") else "numba")
     except MissingExtraError:  # the command tells it if it matters
         found = get_backend("numpy")
-    with found.compiling(lambda: speak(COMPILING)):
+    with found.compiling(lambda: speak(compiling())):
         yield
 
 
@@ -112,6 +118,11 @@ def make_console(stderr: bool = False) -> Console:
     return Console(file=LiveFile(stream), force_terminal=None if stream.isatty() else False)  # type: ignore[arg-type]
 
 
+def show_warning(message: Warning | str, *_: Any) -> None:
+    """Write a warning of the library to stderr, for `warnings.showwarning`."""
+    say(f"Warning: {one_line(str(message))}", err=True)
+
+
 def prepare_streams() -> None:
     """Replace closed standard streams by the null device, and let streams write what their encoding lacks as numbers.
 
@@ -126,8 +137,13 @@ def prepare_streams() -> None:
 
 
 def is_lost_output(error: OSError) -> bool:
-    """Return whether an error is one of writing to a standard stream. Errors of files have names or are wrapped."""
-    return error.filename is None and error.errno in (errno.EPIPE, errno.ENOSPC, errno.EBADF)
+    """Return whether an error is one of writing to a standard stream: only click, rich and this module write there."""
+    if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EBADF):
+        return False
+    writers = {"click", "rich", __name__}
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    name = frame.f_globals["__name__"]
+    return name in writers or name.partition(".")[0] in writers
 
 
 def finish_streams(status: int, wait: bool = True) -> int:

@@ -11,6 +11,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from hfrnn.arrays.backend import Array
+from hfrnn.kernels.numba.cache import compiled
 
 if llvm.llvm_version_info[0] >= 20:
     # One overlap check before the loop over sequences always fails, because the gates of a sequence lie between those
@@ -44,13 +45,13 @@ def _compiled_tanh(x: Any) -> Any:
     return single if x is types.float32 else double
 
 
-compile_loop = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+compile_loop = compiled(fastmath={"contract"})
 """Compile a loop over time. Sums and products may be fused into one rounding; nothing else is reordered."""
-compile_exact_loop = njit(nogil=True, cache=True, error_model="numpy")
+compile_exact_loop = compiled()
 """Compile a loop over time that rounds every operation. A sum of two products, such as (1 - a)*h + a*g, can be fused in
 two ways. A loop that runs with or without vector instructions, as the addresses of its arrays allow, may then choose
 differently from call to call."""
-compile_sums = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+compile_sums = compiled(fastmath={"contract", "reassoc", "nsz"})
 """Compile a loop whose inner loops may add in another order: sums over an axis become vector instructions. Nothing is
 stored inside a sum, so the addresses of the arrays do not change its order."""
 inlined = njit(inline="always", error_model="numpy")

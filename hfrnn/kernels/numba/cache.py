@@ -1,0 +1,70 @@
+"""Compile loops with numba and keep them in its cache on disk, where there is one that can be read and written.
+
+A cache that is damaged, or a folder that cannot be written to, costs time only: the loops are compiled again. numba
+alone raises an error there: "cannot cache function" without a folder, UnpicklingError or EOFError for a file that was
+cut off, ENOSPC without a file name on a full disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+from numba.core.caching import FunctionCache
+
+from hfrnn.errors import UncachedWarning
+
+_reasons: list[str] = []
+
+
+def why_uncached() -> str:
+    """Return why compiled loops are not kept on disk; "" if they are."""
+    return _reasons[0] if _reasons else ""
+
+
+def _note(error: Exception) -> None:
+    """Remember and tell, once, that compiled loops are not kept."""
+    if not _reasons:
+        full = isinstance(error, OSError) and error.strerror
+        _reasons.append(str(full or "it finds no folder for them"))
+        warnings.warn(
+            f"numba cannot keep compiled loops on disk ({_reasons[0]}), so each process compiles them again: set "
+            "NUMBA_CACHE_DIR to a folder that can be written to and has free space",
+            UncachedWarning, stacklevel=3,
+        )  # fmt: skip
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """numba's cache of one function; a file that cannot be read or written is as if there were none."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # a damaged pickle raises errors of many kinds
+            with contextlib.suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:
+            _note(error)
+
+
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator that compiles a function when it is first called, without the interpreter lock."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        loop = njit(nogil=True, error_model="numpy", **options)(function)
+        if loop is not function:  # it is with NUMBA_DISABLE_JIT
+            try:
+                loop._cache = _Cache(function)
+            except RuntimeError as error:  # no folder can be written to
+                _note(error)
+        return loop
+
+    return decorate
