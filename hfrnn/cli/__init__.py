@@ -73,7 +73,7 @@ class _Commands(click.Group):
         prepare_streams()
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = show_warning
+                warnings.showwarning = show_warning  # type: ignore[assignment]
                 status = run(*args, standalone_mode=False, **more) or 0
         except click.ClickException as error:
             status = show_failure(error)

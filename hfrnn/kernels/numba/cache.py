@@ -18,6 +18,7 @@ from numba.core.caching import FunctionCache
 from hfrnn.errors import UncachedWarning
 
 _reasons: list[str] = []
+_FunctionCache: Any = FunctionCache  # without types
 
 
 def why_uncached() -> str:
@@ -37,7 +38,7 @@ def _note(error: Exception) -> None:
         )  # fmt: skip
 
 
-class _Cache(FunctionCache):  # type: ignore[misc]
+class _Cache(_FunctionCache):  # type: ignore[misc]
     """numba's cache of one function; a file that cannot be read or written is as if there were none."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
