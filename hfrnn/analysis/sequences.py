@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hfrnn.analysis.conditions import array_labels, at_last_step, by_condition
 from hfrnn.analysis.linear_baseline import Block, fit_arx
 from hfrnn.analysis.prediction import parts_of, score, scored_rows
 from hfrnn.analysis.scores import figures
 from hfrnn.arrays.backend import Array, HostArray, get_backend
 from hfrnn.data.kinds import FALLBACK, KINDS, kind_of_file
 from hfrnn.data.kinds.data_kind import Pool, Reading
+from hfrnn.data.named_arrays import open_holding
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.tables import check_rates
 from hfrnn.data.tasks import SUCCESS
@@ -22,7 +24,7 @@ from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import HfrnnError, InputError, Message
-from hfrnn.option import either
+from hfrnn.option import either, listed
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
 from hfrnn.sources.open import Source, chosen_part, open_source
@@ -49,6 +51,7 @@ class Given(NamedTuple):
     note: str | Message = ""  # why there are no targets
     washout: int = 0  # steps at the beginning of each sequence that are not scored
     times: HostArray | None = None  # of the rows of a recording, (steps,); None if no column holds them
+    conditions: HostArray | None = None  # strings, (sequences,) or (steps, sequences)
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -103,7 +106,9 @@ def _own(
     return Given(source.part_name(part), batch, source.scaling, False, *names, source.ahead, washout=begun), source
 
 
-def file_sequences(folder: RunFolder, net: Network, path: str, washout: int | None = None) -> Given:
+def file_sequences(
+    folder: RunFolder, net: Network, path: str, washout: int | None = None, by: str | None = None
+) -> Given:
     """Return the sequences of a file of the same kind as the data of a run, perhaps without targets.
 
     A table, and an array of one recording, are not cut into windows. The first `washout` steps of a sequence are not
@@ -121,7 +126,7 @@ def file_sequences(folder: RunFolder, net: Network, path: str, washout: int | No
         raise InputError(
             f"{path} is {kind}, and {folder.path} was trained on {own.about}: give a file ending in {either(own.reads)}"
         )
-    options = config.values if washout is None else {**config.values, "burn_in": washout}
+    options = {**config.values, "by": by} if washout is None else {**config.values, "by": by, "burn_in": washout}
     if washout is not None and options.get("window") is not None:
         options["window"] = max(options["window"], washout + 1)  # a file is not cut
     read = own.read_file(options, path, net.n_out, net.loss_name)
@@ -131,8 +136,15 @@ def file_sequences(folder: RunFolder, net: Network, path: str, washout: int | No
     batch = Batch(read.inputs, targets, read.weights, read.lengths)
     if washout and read.burn_in != washout and targets is not None:
         batch = _washed(batch, washout)
+    labels = read.conditions
+    if by is not None and labels is None:
+        labels = array_labels([path], by)
+        if len(labels) != batch.B:
+            raise _as_many(by, len(labels), batch.B)
     names, begun = (read.input_names, read.output_names), washout or read.burn_in
-    return Given(read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, begun, read.times)
+    return Given(
+        read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, begun, read.times, labels
+    )
 
 
 def _washed(batch: Batch, steps: int) -> Batch:
@@ -163,7 +175,7 @@ def _counted_from_zero(read: Reading, first: int, path: str) -> HostArray | None
 
 def evaluate_sequences(
     net: Network, theta: Array, config: TrainConfig, part: str | None = None, folder: RunFolder | None = None,
-    path: str | None = None, washout: int | None = None,
+    path: str | None = None, washout: int | None = None, by: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the figures of a network that was trained on other data than a text.
 
@@ -178,12 +190,14 @@ def evaluate_sequences(
     `baseline`: the `model`, a linear one that was fitted on the training part of the run, and its figures.
     """
     net = net.without_penalty()
+    if by is not None and not (config.kind.reads and config.kind.scores_outputs):
+        raise InputError(Message("{by} was given, and {0} has no trials with conditions: leave it out", config.data))
     if washout is not None and not (config.kind.has_parts and config.kind.scores_outputs):
         raise InputError(Message("{washout} was given, and {0} has no sequences of its own: leave it out", config.data))
     washout = config.values.get("washout") if washout is None else washout
     if path is not None:
         assert folder is not None
-        given = file_sequences(folder, net, path, washout)
+        given = file_sequences(folder, net, path, washout, by)
         if given.batch.targets is None:
             raise InputError(Message(
                 "{0} has no targets to score ({1}): give them, or use hfrnn predict", path, given.note
@@ -197,14 +211,61 @@ def evaluate_sequences(
             source = None if config.kind.in_memory else open_source(config, folder)
         except HfrnnError:
             source = None
-        return {**found, **_beside(net, given, source)}
+        return {**found, **_beside(net, given, source), **_trials(net, theta, given, by)}
     part = chosen_part(config, part, "valid")
     if not config.kind.has_parts:
         return _figures_of_new_sequences(net, theta, open_source(config, folder), config.seed)
     given, source = _own(config, folder, part, washout)
+    if by is not None:
+        given = given._replace(conditions=_own_conditions(source, config, part, by))
     what, *names = source.score_names
     found = {what: config.data, "part": part, **_scores(net, theta, given, names, outputs=source.scores_outputs)}
-    return {**found, **_beside(net, given, source)} if source.scores_outputs else found
+    if not source.scores_outputs:
+        return found
+    return {**found, **_beside(net, given, source), **_trials(net, theta, given, by)}
+
+
+def _trials(net: Network, theta: Array, given: Given, by: str | None) -> dict[str, Any]:
+    """Return the share of trials with the right class at their last scored step, and the figures of each condition."""
+
+    def accuracy(batch: Batch) -> dict[str, Any]:
+        if not net.head.integer_targets:
+            return {}
+        return {"trial_accuracy": score(net, theta, at_last_step(batch), given.names).overall["accuracy"]}
+
+    def figures_of(batch: Batch) -> dict[str, Any]:
+        found = score(net, theta, batch, given.names, given.scaling)
+        return {"steps": found.steps, **found.overall, **accuracy(batch)}
+
+    found = accuracy(given.batch)
+    if by is None:
+        return found
+    assert given.conditions is not None
+    return {**found, "by": by, "conditions": by_condition(given.conditions, given.batch, figures_of)}
+
+
+def _own_conditions(source: Source, config: TrainConfig, part: str, by: str) -> HostArray:
+    """Return the condition of each sequence in a part of files of arrays."""
+    values, own = config.values, part != "train"
+    if source.burn_in or values["window"] is not None or (own and values[f"{part}_inputs"] is not None):
+        raise InputError(Message(
+            "{by} was given, and the sequences of this part are windows or arrays of other names: give a file, which "
+            "is not cut"
+        ))  # fmt: skip
+    paths = (own and listed(values[part])) or listed(config.data)
+    prefixed = own and not values[part] and open_holding(paths[0]).find(f"{part}_x") is not None
+    pool, found = source.plain_part(part), array_labels(paths, f"{part}_{by}" if prefixed else by)
+    numbers = np.arange(pool.sequences) if pool.origin is None else pool.origin
+    if numbers.max() >= len(found) or (pool.origin is None and len(found) != numbers.size):
+        raise _as_many(by, len(found), pool.sequences)
+    return np.asarray(found[numbers])
+
+
+def _as_many(by: str, given: int, sequences: int) -> InputError:
+    return InputError(Message(
+        "{by} is {0}, which holds {1:,} values, and there are {2:,} sequences: give one value for each", by, given,
+        sequences,
+    ))  # fmt: skip
 
 
 def _beside(net: Network, given: Given, source: Source | None) -> dict[str, Any]:
@@ -256,7 +317,9 @@ def _scored_only(given: Given) -> tuple[Given, int]:
         return given, 0
     targets, mask = (None if x is None else x[:, scored] for x in (batch.targets, batch.weights))
     lengths = None if batch.lengths is None else batch.lengths[scored]
-    return given._replace(batch=Batch(batch.inputs[:, scored], targets, mask, lengths)), int((~scored).sum())
+    labels = None if given.conditions is None else given.conditions[..., scored]
+    batch = Batch(batch.inputs[:, scored], targets, mask, lengths)
+    return given._replace(batch=batch, conditions=labels), int((~scored).sum())
 
 
 def _check_recording(given: Given) -> None:

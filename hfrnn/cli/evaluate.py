@@ -55,6 +55,7 @@ Examples:
     "--washout", metavar="N", type=int,
     help="First steps, not scored.  [default: the burn-in]",
 )  # fmt: skip
+@click.option("--by", metavar="NAME", help="Column or array of conditions: figures for each.")
 @click.option(
     "--unknown", metavar="WHAT",
     help="Unknown symbols: error, skip, or a known symbol.",
@@ -79,7 +80,7 @@ Examples:
 @backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def evaluate(
-    run: str, text: str | None, part: str | None, which: str, washout: int | None, unknown: str | None,
+    run: str, text: str | None, part: str | None, which: str, washout: int | None, by: str | None, unknown: str | None,
     rule: str | None, positions: int | None, per_symbol: str | None, steps_ahead: str | None, feedback: str | None,
     force: bool, backend: str, as_json: bool, **learning: Any,
 ) -> None:  # fmt: skip
@@ -114,12 +115,14 @@ def evaluate(
         given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
         wrong = [name for name, value in given.items() if value is not None]
         if steps_ahead is not None and not wrong:
+            if by is not None:
+                raise InputError("--by was given, and it is not for --steps-ahead: leave it out")
             more: dict[str, Any] = {"steps_ahead": steps_ahead, "feedback": feedback, "washout": washout}
             evaluate_steps_ahead(folder, net, theta, part, text, as_json=as_json, **more)
             return
-        evaluate_data(folder, net, theta, part, text, wrong, as_json, washout)
+        evaluate_data(folder, net, theta, part, text, wrong, as_json, washout, by)
         return
-    for name, value in {"--washout": washout, "--steps-ahead": steps_ahead}.items():
+    for name, value in {"--washout": washout, "--by": by, "--steps-ahead": steps_ahead}.items():
         if value is not None:
             raise InputError(f"{run} was trained on a text: leave {name} out")
     unknown = _unknown(unknown, vocabulary, "error" if text is not None else config.unknown)
@@ -298,7 +301,7 @@ _WIDTH = 12
 
 def evaluate_data(
     folder: Any, net: Any, theta: Any, part: str | None, path: str | None, wrong: list[str], as_json: bool,
-    washout: int | None = None,
+    washout: int | None = None, by: str | None = None,
 ) -> None:  # fmt: skip
     """Score a network that was trained on sequences, on a part of its data or on the file `path`; print the figures.
 
@@ -315,7 +318,7 @@ def evaluate_data(
         data = f"{config.data}, whose sequences are generated again"
         raise InputError(f"{folder.path} was trained on {data}: leave --part out")
     with telling_of_compilation(net.backend.name, as_json), or_another_file(folder):
-        found = evaluate_sequences(net, theta, config, part, folder, path, washout)
+        found = evaluate_sequences(net, theta, config, part, folder, path, washout, by)
     if as_json:
         say_json(found)
     elif "outputs" in found:
@@ -361,11 +364,15 @@ def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
     scored = sum(any(value is not None for value in row.values()) for row in rows.values())
     if scored < len(rows):
         lines.append(f"overall covers {scored:,} of {counted(len(rows), 'output')}: the others have no scored target.")
+    if found.get("trial_accuracy") is not None:
+        lines.append(f"{four_digits(found['trial_accuracy'])} of the sequences are right at their last scored step.")
+    if "conditions" in found:
+        lines += _condition_lines(found, names)
     if found.get("left_out"):
         lines.append(f"{left_out_note(found['left_out'])}.")
     if "washout" in found:
         begun = counted(found["washout"], "step")
-        left_out = f"the first {begun} of each not scored" if found["washout"] else "every step scored"
+        left_out = f"the first {begun} of each not scored" if found["washout"] else "no washout"
         state = {"zeros": "a state of zeros", "learned": "the learned state"}[found["initial_state"]]
         lines.append(f"each sequence begins with {state}, {left_out}.")
     if linear:
@@ -373,6 +380,18 @@ def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
                      f"no linear baseline: {linear['reason']}.")  # fmt: skip
     if "nrmse" in found:
         lines.append("NRMSE is the RMSE divided by the standard deviation of the targets; fit% is 100 (1 - NRMSE).")
+    return lines
+
+
+def _condition_lines(found: Mapping[str, Any], names: list[str]) -> list[str]:
+    """Return a table of conditions: trials, steps and figures."""
+    last = {"trial_accuracy": "at the end"} if "trial_accuracy" in found else {}
+    width = max(len(found["by"][:24]), *(min(len(name), 24) for name in found["conditions"])) + 1
+    heads = {"trials": "trials", "steps": "steps", **{name: FIGURES[name] for name in names}, **last}
+    lines = [f"{found['by'][:24]:<{width}}" + "".join(f"{head:>{_WIDTH + 2}}" for head in heads.values())]
+    for name, row in found["conditions"].items():
+        cells = [f"{row[key]:,}" if key in ("trials", "steps") else _figure(row[key]) for key in heads]
+        lines.append(f"{name[:24]:<{width}}" + "".join(f"{cell:>{_WIDTH + 2}}" for cell in cells))
     return lines
 
 

@@ -39,8 +39,8 @@ from hfrnn.data.named_arrays import (
     read_file_arrays,
     together,
 )
-from hfrnn.data.ragged import RaggedPool
-from hfrnn.data.splits import part_ranges
+from hfrnn.data.ragged import RaggedPool, first_rows
+from hfrnn.data.splits import BY_ORDER, Split, part_ranges, parts_of_recordings
 from hfrnn.data.windows import Cut, Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.option import near_hint
@@ -183,14 +183,14 @@ def _on_host(what: str, value: Any) -> NDArray[Any]:
 def from_arrays(
     read: Mapping[str, Sequence[FileArrays]], name: str, source: str, sha256: str, *, time_first: bool = False,
     fractions: Sequence[float] | None = None, loss: str = "auto", windows: Windows | None = None,
-    rows: Mapping[str, tuple[int | None, int | None]] | None = None,
+    rows: Mapping[str, tuple[int | None, int | None]] | None = None, split: Split = BY_ORDER,
 ) -> ArrayData:  # fmt: skip
     """Return the data of the arrays above; raise InputError if they do not fit.
 
     `read` holds the files of each part that has some of its own. Those for training may hold the other parts too, as
     `valid_x` or `test_x`. With `windows`, `x` and `y` are recordings, (steps, n_in) and (steps, n_out), of which `rows`
-    are read. `fractions` are the shares of the sequences for training, validation and test, in their order, if the data
-    have no other parts.
+    are read. `fractions` are the shares of the sequences for training, validation and test, if the data have no other
+    parts, and `split` says in which order they are taken.
     """
     pieces = [piece for part, files in read.items() for file in files for piece in pieces_of(part, file, read)]
     if windows is not None and time_first:
@@ -204,7 +204,8 @@ def from_arrays(
             found, turned = piece_signals(piece, (rows or {}).get(piece.part, (None, None)))
             signals.setdefault(piece.part, []).extend(found)
             notes += turned
-        cut = recording_parts(signals, windows, fractions, source)
+        recordings, shares = parts_of_recordings(signals, split, fractions, source)
+        cut = recording_parts(recordings, windows, shares, source)
         return assembled(cut.parts, loss, name, source, sha256, notes=(*dict.fromkeys(notes), *cut.notes), cut=cut)
     first, pieces = counted_from_zero(pieces, loss)
     of_parts: dict[str, list[UncheckedPart]] = {}
@@ -221,7 +222,7 @@ def from_arrays(
     for part, each in of_parts.items():
         parts[part], fewer = scored_part(_joined(each, source), f"the {part} part of {source}")
         left_out += fewer
-    parts = _in_parts(parts, fractions, source, own_test="test" in read)
+    parts = _in_parts(parts, fractions, source, own_test="test" in read, split=split)
     if first:
         notes.append("classes count from 1: class 1 is output 0; if they are numbers, use the squared loss")
     notes += [left_out_note(left_out)] if left_out else []
@@ -282,7 +283,7 @@ def _chosen_loss(parts: Mapping[str, UncheckedPart], loss: str, source: str) -> 
 
 
 def _in_parts(
-    given: dict[str, UncheckedPart], fractions: Sequence[float] | None, source: str, own_test: bool
+    given: dict[str, UncheckedPart], fractions: Sequence[float] | None, source: str, own_test: bool, split: Split
 ) -> dict[str, UncheckedPart]:
     """Return the parts of sequences; those for training are cut if they are the only ones, or with a test of its own.
 
@@ -293,11 +294,30 @@ def _in_parts(
         if own and fractions is not None and fractions[2]:
             raise InputError(Message("{0} has its own sequences for the test: give {fractions} that end in 0", source))
         edges = part_ranges(whole.lengths.size, fractions, source, "sequence")
+        classes = _classes_of(whole, source) if split.how == "stratified" else None
+        order = split.order(whole.lengths.size, classes)
+        if order is not None:
+            cut = {name: whole.taken(np.sort(order[a:b])) for name, (a, b) in edges.items() if b > a}
+            return {**cut, **own}
         return {**{name: whole.columns(start, stop) for name, (start, stop) in edges.items() if stop > start}, **own}
-    if fractions is not None:
+    if fractions is not None or split.how != "order":
         last = list(given)[-1]
-        raise InputError(Message("{0} has arrays for its {1} part: leave {fractions} out", source, last))
+        option = "{fractions}" if fractions is not None else "{split}"
+        raise InputError(Message(f"{{0}} has arrays for its {{1}} part: leave {option} out", source, last))
     return given
+
+
+def _classes_of(part: UncheckedPart, source: str) -> NDArray[Any]:
+    """Return the class of each sequence, (N,): the target of its last scored step."""
+    if part.y.ndim > 1:
+        raise InputError(Message(
+            "{split:stratified} keeps the shares of classes, and the targets of {0} are no classes: use {split:random}",
+            source,
+        ))  # fmt: skip
+    if part.last_only:
+        return part.y
+    rows = np.where(part.scored, np.arange(len(part.y)), -1)
+    return np.asarray(part.y[np.maximum.reduceat(rows, first_rows(part.lengths))])
 
 
 def scored_part(part: UncheckedPart, where: str) -> tuple[UncheckedPart, int]:

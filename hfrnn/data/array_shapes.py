@@ -43,8 +43,8 @@ class UncheckedPart:
     """Sequences of one part before their numbers are checked, one after another without padding.
 
     Its arrays belong to it: `sequences` writes to them. With `last_only`, y has one row for each sequence, the targets
-    of its last step. `numbers` are those of the sequences in the arrays that were given, and `prefix` begins the names
-    of these arrays.
+    of its last step. `numbers` are those of the sequences in the arrays of the part, before some were left out, and
+    `prefix` begins the names of these arrays. `origin` are their numbers in all files of the data.
     """
 
     x: Values  # (rows,) integers or (rows, n_in) real values
@@ -54,6 +54,7 @@ class UncheckedPart:
     prefix: str = ""
     last_only: bool = False
     numbers: NDArray[np.int64] | None = None
+    origin: NDArray[np.int64] | None = None
 
     @classmethod
     def of_padded(
@@ -69,15 +70,29 @@ class UncheckedPart:
         own = None if weights is None else rows(weights).astype(np.float32, copy=False)
         return cls(rows(x), y.copy() if last_only else rows(y), own, lengths, prefix, last_only)
 
+    def taken(self, chosen: NDArray[np.int64]) -> UncheckedPart:
+        """Return some sequences by number, in this order."""
+        starts, lengths = first_rows(self.lengths)[chosen], self.lengths[chosen]
+        rows = np.repeat(starts - first_rows(lengths), lengths) + np.arange(int(lengths.sum()))
+        numbers, origin = (chosen if each is None else each[chosen] for each in (self.numbers, self.origin))
+        weights = self.weights if self.weights is None else self.weights[rows]
+        y = self.y[chosen if self.last_only else rows]
+        return replace(
+            self, x=self.x[rows], y=y, weights=weights, lengths=lengths, numbers=numbers, origin=origin
+        )  # fmt: skip
+
     def columns(self, start: int, stop: int) -> UncheckedPart:
         """Return the sequences from `start` up to, but not including, `stop`; their numbers begin with 0."""
         edges = np.concatenate([[0], np.cumsum(self.lengths)])
         rows, at = slice(int(edges[start]), int(edges[stop])), slice(start, stop)
+        origin = np.arange(start, stop) if self.origin is None else self.origin[at]
         weights, numbers = self.weights if self.weights is None else self.weights[rows], self.numbers
         if numbers is not None:
             numbers = numbers[at] - (numbers[start - 1] + 1 if start else 0)
         y = self.y[at if self.last_only else rows]
-        return replace(self, x=self.x[rows], y=y, weights=weights, lengths=self.lengths[at], numbers=numbers)
+        return replace(
+            self, x=self.x[rows], y=y, weights=weights, lengths=self.lengths[at], numbers=numbers, origin=origin
+        )  # fmt: skip
 
     def scored_only(self) -> tuple[UncheckedPart, int]:
         """Return the sequences with a scored step, and the number of the others."""
@@ -88,10 +103,10 @@ class UncheckedPart:
         if kept.all():
             return self, 0
         rows = np.repeat(kept, self.lengths)
-        numbers = np.arange(kept.size) if self.numbers is None else self.numbers
+        numbers, origin = (np.arange(kept.size) if each is None else each for each in (self.numbers, self.origin))
         found = replace(
             self, x=self.x[rows], y=self.y[rows], weights=self.weights[rows], lengths=self.lengths[kept],
-            numbers=numbers[kept],
+            numbers=numbers[kept], origin=origin[kept],
         )  # fmt: skip
         return found, int((~kept).sum())
 
@@ -126,7 +141,8 @@ class UncheckedPart:
         """Return the sequences after checking their numbers; targets that are not scored become zeros."""
         x = self._checked(self.x, None, "x", where)
         y = self._checked(self.y, self.scored if self.weights is not None else None, "y", where)
-        return RaggedPool(x, y, self.weights, self.lengths, first_rows(self.lengths), self.last_only)
+        starts = first_rows(self.lengths)
+        return RaggedPool(x, y, self.weights, self.lengths, starts, self.last_only, origin=self.origin)
 
     def _checked(self, values: Values, counted: NDArray[np.bool_] | None, role: str, where: str) -> Values:
         """Return values as real numbers or int32 symbols, with 0 where they do not count; None: all count."""

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hfrnn.data.array_files import NUMBERS, damage_reported, file_content, npz_headers, read_array_file
+from hfrnn.data.array_files import NUMBERS, check_size, damage_reported, file_content, npz_headers, read_array_file
 from hfrnn.data.hdf5 import held_by_hdf5
-from hfrnn.data.held import Content, Held, Holding, Node
+from hfrnn.data.held import Content, Held, Holding, Node, Values
 from hfrnn.data.matlab import held_by_mat, is_hdf5
 from hfrnn.data.trials import Trials, beside
 from hfrnn.errors import InputError, Message
@@ -267,3 +267,36 @@ def _held_by_numpy(content: bytes, source: str, suffix: str) -> Holding:
 
 def _npz_reader(source: str, name: str) -> Any:
     return lambda: read_array_file(source, {name}.__contains__).arrays[name]
+
+
+def read_labels(path: str, name: str) -> Values:
+    """Return an array of a file with one value for each sequence as strings, (sequences,); whole numbers as such."""
+    strings = _npz_strings(path, name) if path.lower().endswith(".npz") else None
+    if strings is None:
+        holding = open_holding(path)
+        with damage_reported(path):
+            values = holding.chosen(name, argument("by")).values(path)
+        parts = values if isinstance(values, list) else [values]
+        if isinstance(values, list) and any(each.size != 1 for each in parts):
+            raise _no_label(path, name)
+        flat = np.concatenate([each.ravel() for each in parts])
+        shape = flat.shape if isinstance(values, list) else values.shape
+        whole = flat.dtype.kind in "iub" or (np.isfinite(flat).all() and (flat == np.round(flat)).all())
+        strings = np.array([str(int(each)) if whole else f"{each:g}" for each in flat]).reshape(shape)
+    if strings.size != max(strings.shape, default=0):
+        raise _no_label(path, name)
+    return strings.ravel()
+
+
+def _no_label(path: str, name: str) -> InputError:
+    return InputError(Message("{by} is {0}, which is no list in {1}: give one value for each sequence", name, path))
+
+
+def _npz_strings(path: str, name: str) -> Values | None:
+    """Return an array of strings in a .npz file; None if it holds none of that name."""
+    shape, dtype = npz_headers(file_content(path)).get(name, ((), None))
+    if dtype is None or dtype.kind != "U":
+        return None
+    check_size(shape, dtype.itemsize, f"{name} of {path}")
+    with damage_reported(path), np.load(path, allow_pickle=False) as arrays:
+        return np.asarray(arrays[name])

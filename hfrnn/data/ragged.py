@@ -44,6 +44,7 @@ class RaggedPool:
     starts: NDArray[np.int64]  # (N,)
     last_only: bool = False
     dtype: str | None = None
+    origin: NDArray[np.int64] | None = None  # (N,), their numbers in the data that were given; None: 0, 1, ...
 
     # ------------------------------------------------------------------ sizes
 

@@ -21,6 +21,7 @@ class Recording(NamedTuple):
     targets: NDArray[np.float64]  # (rows, n_out)
     missing: NDArray[np.bool_]  # (rows, n_out)
     times: NDArray[np.float64] | None = None  # (rows,); for dates in seconds after the first one
+    conditions: list[str] | None = None  # of the rows; None if no column names them
 
 
 def by_label(labels: Sequence[Any], rows: NDArray[np.int64]) -> list[tuple[str, NDArray[np.int64]]]:

@@ -50,6 +50,7 @@ class TableFormat(NamedTuple):
     bin: float | None = None  # seconds of a bin; the rows are then events, and `inputs` and `targets` name units
     unit: str | None = None  # the column that names the unit of an event
     asked: Mapping[str, str] = {}  # the options that gave `inputs` and `targets`, if they are others
+    by: str | None = None  # the column that names the condition of a row
 
 
 class Sheet:

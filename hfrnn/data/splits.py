@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hfrnn.checks import number, wrong
 from hfrnn.errors import InputError, Message
@@ -14,6 +15,35 @@ from hfrnn.wording import counted
 
 DEFAULT_FRACTIONS = (0.9, 0.1, 0.0)
 """The last tenth validates, unless shares are given."""
+
+
+class Split(NamedTuple):
+    """How sequences are put into parts: one of `choices.SPLITS`, and the seed of what is random."""
+
+    how: str = "order"
+    seed: int = 0
+
+    def order(self, number: int, classes: NDArray[Any] | None = None) -> NDArray[np.int64] | None:
+        """Return the sequences in the order in which they are cut into parts; None for the order of the file.
+
+        `classes` (number,) are those of the sequences, for "stratified": each run of sequences in the new order holds
+        its share of each class.
+        """
+        if self.how == "order":
+            return None
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([3, self.seed])))
+        shuffled = rng.permutation(number)
+        if self.how == "random":
+            return shuffled
+        assert classes is not None
+        place = np.empty(number)  # from 0 to 1 within the class
+        for each in np.unique(classes):
+            members = shuffled[classes[shuffled] == each]
+            place[members] = (np.arange(members.size) + rng.random()) / members.size
+        return np.argsort(place, kind="stable")
+
+
+BY_ORDER = Split()
 
 
 def checked_fractions(fractions: Sequence[float]) -> tuple[float, float, float]:
@@ -47,3 +77,28 @@ def part_ranges(number: int, fractions: Sequence[float] | None, source: str, nou
         raise InputError(Message("{0} has {1}, too few for these {fractions!s}: give others", source, held))
     first, second = number - valid - test, number - test
     return {"train": (0, first), "valid": (first, second), "test": (second, number)}
+
+
+def parts_of_recordings(
+    given: Mapping[str, Sequence[Any]], split: Split, fractions: Sequence[float] | None, source: str
+) -> tuple[dict[str, Sequence[Any]], Sequence[float] | None]:
+    """Return whole recordings in parts, and the shares that are still to be cut by time."""
+    if split.how == "order":
+        return dict(given), fractions
+    if split.how == "stratified":
+        raise InputError(
+            Message("{split:stratified} is for classes, and {0} holds recordings: use {split:random}", source)
+        )
+    if "valid" in given:
+        raise InputError(Message("{0} has its own recordings for validation: leave {split} out", source))
+    train = given["train"]
+    if len(train) < 2:
+        raise InputError(
+            Message("{0} is one recording, and {split:random} puts whole ones into parts: leave it out", source)
+        )
+    order = split.order(len(train))
+    assert order is not None
+    edges = part_ranges(len(train), fractions, source, "recording")
+    cut = {name: [train[n] for n in np.sort(order[a:b])] for name, (a, b) in edges.items() if b > a}
+    own = {"test": given["test"]} if "test" in given else {}
+    return {**cut, **own}, None if "valid" in cut else (1.0, 0.0, 0.0)

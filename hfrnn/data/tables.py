@@ -15,6 +15,7 @@ from hfrnn.data.array_data import ArrayData, assembled
 from hfrnn.data.recordings import Recording, between_jumps, by_label, filled, growing_times
 from hfrnn.data.sheets import NoColumnError, Sheet, TableFormat, sheet_of
 from hfrnn.data.spikes import binned, event_times, first_bin
+from hfrnn.data.splits import BY_ORDER, Split, parts_of_recordings
 from hfrnn.data.windows import Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.option import argument
@@ -38,7 +39,7 @@ class Recordings(NamedTuple):
 
 def load_tables(
     parts: Mapping[str, tuple[Sequence[Any], TableFormat]], windows: Windows | None = None, ahead: int | None = None, *,
-    fractions: Sequence[float] | None = None, loss: str = "auto",
+    fractions: Sequence[float] | None = None, loss: str = "auto", split: Split = BY_ORDER,
 ) -> tuple[ArrayData, dict[str, Recordings]]:  # fmt: skip
     """Load the recordings of tables, in parts that are cut into windows.
 
@@ -52,6 +53,8 @@ def load_tables(
     fractions : sequence of three float, optional
         The shares of the rows of each recording for training, validation and test, without tables for validation.
     loss : str
+    split : Split
+        "random" puts whole recordings into parts.
 
     Returns
     -------
@@ -81,7 +84,8 @@ def load_tables(
         part: [Signals(each.inputs, each.targets, each.missing) for each in read.found if len(each.inputs) > ahead]
         for part, read in found.items()
     }
-    cut = recording_parts(signals, windows, fractions, source)
+    divided, shares = parts_of_recordings(signals, split, fractions, source)
+    cut = recording_parts(divided, windows, shares, source)
     notes = cut.notes
     if ahead:
         notes = (f"inputs predict the targets {counted(ahead, 'row')} later", *notes)
@@ -174,7 +178,8 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
     inputs, targets = (sheet.numbers_of(given, form.asked.get(role, role)) for role, given in
                        (("inputs", form.inputs), ("targets", form.targets)))  # fmt: skip
     values = sheet.numbers([*inputs, *targets])
-    labels, times = sheet.named_words({"recording": form.recording, "time": form.time}).values()
+    named = {"recording": form.recording, "time": form.time, "by": form.by}
+    labels, times, conditions = sheet.named_words(named).values()
     notes = list(sheet.notes)
     rows = slice(*form.rows)
     at = np.arange(len(values))[rows]
@@ -198,7 +203,8 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
             gaps += int(np.isnan(values[piece, : len(inputs)]).sum())
             y = values[piece, len(inputs) :]
             name = label if len(pieces) == 1 else f"{label} ({n + 1})"
-            found.append(Recording(name, x, np.nan_to_num(y), np.isnan(y), own))
+            own_conditions = None if conditions is None else [str(conditions[row]) for row in piece]
+            found.append(Recording(name, x, np.nan_to_num(y), np.isnan(y), own, own_conditions))
     if gaps:
         notes.append(f"{counted(gaps, 'gap')} of inputs filled ({form.fill})")
     if steps:

@@ -11,7 +11,7 @@ from hfrnn.choices import ARRAY_FILES
 from hfrnn.data.kinds.data_kind import DataKind, Reading, Shown, refuse
 from hfrnn.data.kinds.number_sequences import (
     CUT,
-    FRACTIONS,
+    DIVIDED,
     INPUTS,
     LOSS,
     OF_PARTS,
@@ -27,6 +27,7 @@ from hfrnn.data.kinds.number_sequences import (
     reading_of,
     recording,
     slice_of,
+    split_of,
     windows_of,
 )
 from hfrnn.errors import InputError, Message
@@ -52,7 +53,7 @@ class ArrayFile(NumberSequences):
     about = "an array file"
     suffixes = reads = ARRAY_FILES
     options = (
-        FRACTIONS, INPUTS, TARGETS, MASK, *CUT, TIME_FIRST, LOSS, STANDARDIZE, VALID, TEST, ROWS, *OF_PARTS
+        *DIVIDED, INPUTS, TARGETS, MASK, *CUT, TIME_FIRST, LOSS, STANDARDIZE, VALID, TEST, ROWS, *OF_PARTS
     )  # fmt: skip
     several = True
     names_columns = True
@@ -90,7 +91,7 @@ class ArrayFile(NumberSequences):
         _check_rows(options)
         return cls(options, load_files(
             parts_of(options), time_first=options["time_first"], fractions=options["fractions"], loss=options["loss"],
-            windows=None if options["window"] is None else windows_of(options),
+            windows=None if options["window"] is None else windows_of(options), split=split_of(options),
         ))  # fmt: skip
 
     @property

@@ -27,7 +27,8 @@ class Reading(NamedTuple):
 
     `targets` is None if there are none; `note` says why. A recording is one sequence, from a file without an axis of
     sequences; its first `burn_in` steps are not scored. Only tables have names of columns, `times` if a column holds
-    them, and `ahead`: the rows from an input to the target that it predicts.
+    them, and `ahead`: the rows from an input to the target that it predicts. `conditions` (steps, sequences) are
+    strings from a column, if one was asked for.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Reading(NamedTuple):
     note: str | Message = ""
     burn_in: int = 0
     times: NDArray[Any] | None = None
+    conditions: NDArray[Any] | None = None
 
 
 class Shown(NamedTuple):

@@ -12,7 +12,15 @@ from hfrnn.checks import shown
 from hfrnn.choices import ARRAY_FILES
 from hfrnn.data.kinds.arrays import TIME_FIRST, read_arrays
 from hfrnn.data.kinds.data_kind import Reading, epoch_generator, refuse
-from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, NumberSequences, windows_of
+from hfrnn.data.kinds.number_sequences import (
+    CUT,
+    DIVIDED,
+    LOSS,
+    STANDARDIZE,
+    NumberSequences,
+    split_of,
+    windows_of,
+)
 from hfrnn.errors import HfrnnWarning, InputError, Message
 from hfrnn.wording import counted, left_out_note
 
@@ -78,7 +86,7 @@ class ArraysInMemory(NumberSequences):
 
     about = "arrays in memory"
     reads = ARRAY_FILES
-    options = (FRACTIONS, *CUT, TIME_FIRST, LOSS, STANDARDIZE)
+    options = (*DIVIDED, *CUT, TIME_FIRST, LOSS, STANDARDIZE)
     in_memory = True
 
     @classmethod
@@ -107,7 +115,7 @@ class ArraysInMemory(NumberSequences):
         assert given.data is not None
         data = from_memory(
             given.data, time_first=options["time_first"], fractions=options["fractions"], loss=options["loss"],
-            windows=None if options["window"] is None else windows_of(options),
+            windows=None if options["window"] is None else windows_of(options), split=split_of(options),
         )  # fmt: skip
         _warn_of(data.left_out)
         return cls(options, data)
@@ -134,7 +142,7 @@ class DrawnSequences(ArraysInMemory):
     @classmethod
     def of(cls, options: Mapping[str, Any], given: Objects) -> DrawnSequences:
         """Return the sequences of a function, after drawing those of the first epoch."""
-        refuse(options, (FRACTIONS, *CUT), "batches= gives the sequences")
+        refuse(options, (*DIVIDED, *CUT), "batches= gives the sequences")
         first = _draw(given, options, 0)
         valid = _draw(given, options, -1) if given.valid is None else _read(given.valid, "valid", options)
         if valid.loss != first.loss and options["loss"] == "auto":

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hfrnn.choices import LOSSES
+from hfrnn.choices import LOSSES, SPLITS
 from hfrnn.data.kinds.data_kind import DataKind, Earlier, Reading
 from hfrnn.errors import InputError, Message
 from hfrnn.option import Need, Option, argument
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hfrnn.data.array_data import ArrayData
     from hfrnn.data.ragged import RaggedPool
     from hfrnn.data.scaling import Scaling
+    from hfrnn.data.splits import Split
     from hfrnn.data.windows import Windows
 
 REASONABLE = 30.0
@@ -42,6 +43,17 @@ FRACTIONS = Option(
     "Shares of the data for training, validation and test, in the order of the file, or of the names of MIDI files.",
     many=True, group="Data", otherwise="the corpus's own, else 0.9,0.1,0",
 )  # fmt: skip
+SPLIT = Option(
+    "split", str, "order",
+    "How sequences, or whole recordings with random, are put into parts: in their order, at random, or at random with "
+    "the same share of each class in every part.",
+    choices=SPLITS, group="Data",
+)  # fmt: skip
+SPLIT_SEED = Option(
+    "split_seed", int, 0, "Seed of a random {split}; {seed} does not change it.", least=0, group="Data",
+    needs=(Need("split", SPLITS[1:]),),
+)  # fmt: skip
+DIVIDED = (FRACTIONS, SPLIT, SPLIT_SEED)
 VALID = Option(
     "valid", str, None, "File to validate on, instead of a part of the data; several tables or files of arrays.",
     path=True, several=True, group="Data",
@@ -374,6 +386,13 @@ def slice_of(text: str | None, name: str) -> tuple[int | None, int | None]:
             Message(f"{argument(name)} is {{0!r}}: give A:B with A below B, such as 0:1000 or 1000:", text)
         )
     return start, stop
+
+
+def split_of(options: Mapping[str, Any]) -> Split:
+    """Return how sequences are put into parts."""
+    from hfrnn.data.splits import Split
+
+    return Split(options["split"], options["split_seed"])
 
 
 def parts_of_their_own(options: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from hfrnn.data.kinds.data_kind import Reading
 from hfrnn.data.kinds.memory import TABLES, Frames
 from hfrnn.data.kinds.number_sequences import (
     CUT,
-    FRACTIONS,
+    DIVIDED,
     INPUTS,
     LOSS,
     OF_PARTS,
@@ -29,6 +29,7 @@ from hfrnn.data.kinds.number_sequences import (
     reading_of,
     recording,
     slice_of,
+    split_of,
     windows_of,
 )
 from hfrnn.errors import InputError, Message
@@ -95,7 +96,7 @@ class Table(NumberSequences):
     about = "a table"
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     reads = (*SUFFIXES, ".txt")
-    options = (FRACTIONS, INPUTS, TARGETS, *CUT, AHEAD, LOSS, STANDARDIZE, VALID, TEST, *READING, ROWS, *OF_PARTS)
+    options = (*DIVIDED, INPUTS, TARGETS, *CUT, AHEAD, LOSS, STANDARDIZE, VALID, TEST, *READING, ROWS, *OF_PARTS)
     needed = ("inputs", "targets")
     several = True
     names_columns = True
@@ -129,6 +130,7 @@ class Table(NumberSequences):
         parts = cls.tables(options, given)
         data, found = load_tables(
             parts, windows_of(options), options["ahead"], fractions=options["fractions"], loss=options["loss"],
+            split=split_of(options),
         )  # fmt: skip
         table = cls(options, data)
         table.ahead = rows_ahead(data.input_names, data.target_names, options["ahead"])
@@ -168,7 +170,7 @@ class Table(NumberSequences):
         from hfrnn.data.tables import read_table, rows_ahead
 
         note: str | Message = ""
-        form = _format(options)._replace(rows=(None, None))
+        form = _format(options)._replace(rows=(None, None), by=options.get("by"))
         try:
             read = read_table(path, form)
         except NoColumnError as error:
@@ -182,6 +184,8 @@ class Table(NumberSequences):
         found = [
             recording(each.inputs, None if note else each.targets, each.missing, ahead, burn_in) for each in read.found
         ]
+        if form.by is not None:
+            more["conditions"] = _conditions([each.conditions or [] for each in read.found], ahead)
         return reading_of(Path(path).name, found, read.found[0].times, **more)
 
 
@@ -221,6 +225,16 @@ class TablesInMemory(Table):
             if (tables := getattr(given, part)) is not None:
                 parts[part] = tables, _format(options, part)
         return parts
+
+
+def _conditions(rows: Sequence[Sequence[str]], ahead: int) -> Any:
+    """Return the condition of each target, (steps, recordings) strings, "" after the end of a recording."""
+    import numpy as np
+
+    found = np.full((max(map(len, rows)), len(rows)), "", dtype=object)
+    for n, names in enumerate(rows):
+        found[: len(names) - ahead, n] = names[ahead:]
+    return found
 
 
 def _paths(given: Any, name: str) -> tuple[str, ...]:

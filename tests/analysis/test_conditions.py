@@ -1,0 +1,108 @@
+"""Accuracy of trials, and figures of each condition."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+from support.command_line import call, refused
+
+import hfrnn
+from hfrnn.analysis.conditions import MOST_CONDITIONS, by_condition
+
+TRAINED: dict[str, Any] = {"arch": "rnn", "hidden": 3, "optimizer": "adam", "updates": 2, "backend": "numpy"}
+
+
+def trials(folder: Path, ragged: bool) -> dict[str, Any]:
+    """Trials whose class is known at their last steps; their condition; one has no scored step."""
+    rng = np.random.default_rng(4)
+    N, T = 30, 8
+    lengths = rng.integers(5, T + 1, N) if ragged else np.full(N, T)
+    kind = rng.integers(0, 2, N)
+    steps = np.arange(T)
+    mask = ((steps >= lengths[:, None] - 3) & (steps < lengths[:, None])) * 1.0
+    mask[7] = 0
+    found = {
+        "x": rng.standard_normal((N, T, 1)) + kind[:, None, None], "y": np.repeat(kind[:, None], T, axis=1),
+        "mask": mask, "lengths": lengths, "condition": np.array(["hard", "easy"])[rng.integers(0, 2, N)],
+        "coherence": rng.integers(0, 3, N) * 0.5,
+    }  # fmt: skip
+    np.savez(folder / "trials.npz", **found)
+    return found
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("path", [True, False])
+def test_figures_of_conditions_and_of_last_answers_are_those_counted_by_hand(tmp_path, ragged, path) -> None:
+    data, file = trials(tmp_path, ragged), tmp_path / "trials.npz"
+    run = hfrnn.train(
+        data=str(file), split="stratified", fractions=(0.5, 0.5, 0), out=tmp_path / "run", **TRAINED
+    ).folder
+    arguments = ["evaluate", run, *([file] if path else []), "--json"]
+    net, theta, _ = hfrnn.load(run)
+    answers = net.run(theta, hfrnn.Batch(data["x"].swapaxes(0, 1)))[0].argmax(axis=2).T
+    right = answers == data["y"]
+    kept = np.flatnonzero(data["mask"].any(axis=1))
+    if not path:  # the trials that training has not seen, half of each class
+        kept = held_out(run)
+        assert abs(data["y"][kept, 0].mean() - data["y"][:, 0].mean()) < 0.05
+    for by in ("condition", "coherence"):
+        found = json.loads(call(*arguments, "--by", by).stdout)
+        assert found["by"] == by
+        ends = data["lengths"][kept] - 1
+        assert found["trial_accuracy"] == pytest.approx(right[kept, ends].mean())
+        values = data[by][kept]
+        names = ["easy", "hard"] if by == "condition" else ["0", "0.5", "1"]
+        assert list(found["conditions"]) == [name for name in names if name in set(map(label, values))]
+        for name, row in found["conditions"].items():
+            at = kept[np.array([label(value) == name for value in values])]
+            assert row["trials"] == at.size
+            assert row["steps"] == data["mask"][at].sum()
+            assert row["accuracy"] == pytest.approx(right[at][data["mask"][at] > 0].mean())
+            assert row["trial_accuracy"] == pytest.approx(right[at, data["lengths"][at] - 1].mean())
+
+
+def label(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def held_out(run: Any) -> Any:
+    """The numbers of the trials for validation."""
+    from hfrnn.runs.folder import RunFolder
+    from hfrnn.sources.open import open_source
+
+    folder = RunFolder(run)
+    return open_source(folder.config(), folder).plain_part("valid").origin
+
+
+def test_conditions_of_the_rows_of_a_table_and_of_recordings(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [(r, "ab"[r % 2], u, 0.5 * u) for r in range(6) for u in rng.standard_normal(20)]
+    table = tmp_path / "table.csv"
+    table.write_text("trial,kind,u,y\n" + "".join(f"{r},{k},{u},{y}\n" for r, k, u, y in rows))
+    options = {"inputs": "u", "targets": "y", "window": 10, "burn_in": 2, "recording": "trial", "split": "random"}
+    run = hfrnn.train(data=str(table), out=tmp_path / "run", **options, **TRAINED).folder
+    found = json.loads(call("evaluate", run, table, "--by", "kind", "--json").stdout)
+    assert {name: (row["trials"], row["steps"]) for name, row in found["conditions"].items()} == {
+        "a": (3, 3 * 18), "b": (3, 3 * 18)
+    }  # fmt: skip
+    total = sum(row["steps"] * row["mse"] for row in found["conditions"].values())
+    assert total / found["steps"] == pytest.approx(found["mse"])
+    lines = call("evaluate", run, table, "--by", "kind").stdout.splitlines()
+    assert lines[4].split()[:3] == ["kind", "trials", "steps"]
+    assert "windows or arrays of other names" in refused("evaluate", run, "--by", "kind")
+
+
+def test_conditions_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    data = trials(tmp_path, False)
+    run = hfrnn.train(data=str(tmp_path / "trials.npz"), out=tmp_path / "run", **TRAINED).folder
+    scipy.io.savemat(tmp_path / "few.mat", {**{name: data[name] for name in "xy"}, "c": [1, 2], "m": np.eye(3)})
+    assert "holds 2 values, and there are 30 sequences" in refused("evaluate", run, tmp_path / "few.mat", "--by", "c")
+    assert "which is no list" in refused("evaluate", run, tmp_path / "few.mat", "--by", "m")
+    assert "no such array" in refused("evaluate", run, "--by", "other")
+    with pytest.raises(hfrnn.InputError, match="at most 200 are shown"):
+        by_condition(np.arange(MOST_CONDITIONS + 1).astype(str), hfrnn.Batch(np.zeros((2, 201, 1))), lambda batch: {})
