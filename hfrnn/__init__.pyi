@@ -11,6 +11,7 @@ from .analysis.gauss_newton import dense_gauss_newton as dense_gauss_newton
 from .analysis.gauss_newton import gauss_newton_diagonal as gauss_newton_diagonal
 from .analysis.influence import Influence as Influence
 from .analysis.influence import influence as influence
+from .analysis.initial_states import estimate_initial_state as estimate_initial_state
 from .analysis.laplace import Laplace as Laplace
 from .analysis.laplace import LaplacePrediction as LaplacePrediction
 from .analysis.laplace import laplace as laplace

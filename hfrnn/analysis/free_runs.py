@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hfrnn.analysis.initial_states import estimated
 from hfrnn.analysis.prediction import TOGETHER, check_names, checked_vector, exists_in, in_time, parts_of, read_batch
 from hfrnn.analysis.scores import Score, figures
 from hfrnn.arrays.backend import Array, HostArray, host_copy
@@ -31,7 +32,7 @@ Rows = tuple[HostArray, HostArray, HostArray]
 
 def free_run(
     net: Network, theta: Array, batch: Batch, steps: int | None = None, scaling: Scaling | None = None,
-    feedback: Columns | None = None, warm_up: int | None = None,
+    feedback: Columns | None = None, warm_up: int | None = None, estimate_state: int | None = None,
 ) -> HostArray:  # fmt: skip
     """Let a network of a dynamical system run on its own outputs.
 
@@ -55,6 +56,9 @@ def free_run(
     warm_up : int, optional
         Steps that are read before the free run, 1 to T; by default all. Sequences of different lengths must all be as
         long.
+    estimate_state : int, optional
+        Steps of each sequence whose targets give the state before the first one (`estimate_initial_state`). By default
+        the states are those of the batch, else the learned one, else zeros.
 
     Returns
     -------
@@ -86,6 +90,8 @@ def free_run(
         raise InputError("the inputs of the batch are symbols, and a free run needs real inputs: give (T, B, n_in)")
     if steps is None and loop.whole:
         raise InputError("a network whose inputs are all fed back can run for ever: give a number of steps")
+    if estimate_state is not None:
+        batch = estimated(net, theta, batch, estimate_state, scaling)
     warm_up = batch.T if warm_up is None and batch.lengths is None else warm_up
     warm_up = count("warm_up", warm_up, 1, int(_lengths(batch).min()), or_none=True)
     if batch.lengths is not None and warm_up is None:

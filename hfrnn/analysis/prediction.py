@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hfrnn.analysis.initial_states import estimated
 from hfrnn.analysis.scores import Score, figures
 from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.checks import flag, instance, shown
@@ -45,19 +46,23 @@ class Prediction(NamedTuple):
 
 
 def predict(
-    net: Network, theta: Array, batch: Batch, states: bool = False, scaling: Scaling | None = None
-) -> Prediction:
+    net: Network, theta: Array, batch: Batch, states: bool = False, scaling: Scaling | None = None,
+    estimate_state: int | None = None,
+) -> Prediction:  # fmt: skip
     """Predict the outputs of every step.
 
     Parameters
     ----------
     net, theta : as `hfrnn.load` returns them
     batch : Batch
-        Targets are not needed.
+        Targets are needed for `estimate_state` only.
     states : bool
         Whether to return the state after every step too.
     scaling : Scaling, optional
         The scaling of the run (`hfrnn.load_scaling`). The batch and the results are then in the units of the data.
+    estimate_state : int, optional
+        Steps of each sequence whose targets give the state before the first one (`estimate_initial_state`). By default
+        the states are those of the batch, else the learned one, else zeros.
 
     Returns
     -------
@@ -82,6 +87,8 @@ def predict(
     """
     theta, states = checked_vector(net, theta, batch), flag("states", states)
     instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
+    if estimate_state is not None:
+        batch = estimated(net, theta, batch, estimate_state, scaling)
     columns = [_run_columns(net, theta, read_batch(net, part, scaling), states) for part in parts_of(batch)]
     outputs = np.concatenate([_lengthened(z, batch.T) for z, _ in columns], axis=1)
     every = [
@@ -93,8 +100,9 @@ def predict(
 
 
 def score(
-    net: Network, theta: Array, batch: Batch, names: Sequence[str] | None = None, scaling: Scaling | None = None
-) -> Score:
+    net: Network, theta: Array, batch: Batch, names: Sequence[str] | None = None, scaling: Scaling | None = None,
+    estimate_state: int | None = None,
+) -> Score:  # fmt: skip
     """Score the predictions of a network: mean squared error, R2, NRMSE and fit, or cross-entropy and accuracy.
 
     Parameters
@@ -106,6 +114,10 @@ def score(
         Names of the outputs or classes; by default their numbers, counted from 0.
     scaling : Scaling, optional
         The scaling of the run (`hfrnn.load_scaling`). The batch and the results are then in the units of the data.
+    estimate_state : int, optional
+        Steps of each sequence whose targets give the state before the first one (`estimate_initial_state`). By default
+        the states are those of the batch, else the learned one, else zeros.
+        Weights say which of these steps are scored too.
 
     Returns
     -------
@@ -132,6 +144,8 @@ def score(
     check_names(net, names)
     if not isinstance(batch, RaggedBatch) and batch.targets is None:
         raise InputError("the batch has no targets: give them to score the predictions")
+    if estimate_state is not None:
+        batch = estimated(net, theta, batch, estimate_state, scaling)
     rows = []
     for part in parts_of(batch):
         read = read_batch(net, part, scaling)

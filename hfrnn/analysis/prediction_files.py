@@ -37,7 +37,7 @@ def free_given(given: Given, warm_up: int | None) -> Given:
         raise InputError(Message(
             "{warm_up!s} is {0}, and the shortest sequence has {1} steps: give 1 to {1}", warm_up, shortest
         ))  # fmt: skip
-    return given._replace(batch=Batch(batch.inputs[:warm_up]))
+    return given._replace(batch=Batch(batch.inputs[:warm_up]).with_state(batch.initial_state))
 
 
 def file_arrays(given: Given, prediction: Prediction, time_first: bool, free: bool = False) -> dict[str, NDArray[Any]]:

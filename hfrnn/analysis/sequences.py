@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hfrnn.analysis.conditions import array_labels, at_last_step, by_condition
+from hfrnn.analysis.initial_states import estimated
 from hfrnn.analysis.linear_baseline import Block, fit_arx
 from hfrnn.analysis.prediction import parts_of, score, scored_rows
 from hfrnn.analysis.scores import figures
@@ -19,7 +20,7 @@ from hfrnn.data.named_arrays import open_holding
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.tables import check_rates
 from hfrnn.data.tasks import SUCCESS
-from hfrnn.engine.batch import Batch
+from hfrnn.engine.batch import Batch, chosen_states
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.ragged_batch import RaggedBatch
@@ -50,6 +51,8 @@ class Given(NamedTuple):
     ahead: int = 0  # rows of a table from an input to the target that it predicts
     note: str | Message = ""  # why there are no targets
     washout: int = 0  # steps at the beginning of each sequence that are not scored
+    state: str = "zeros"  # the states before the first steps: "zeros", "learned", "given" or "estimated"
+    estimated_from: int = 0  # steps whose targets gave estimated states
     times: HostArray | None = None  # of the rows of a recording, (steps,); None if no column holds them
     conditions: HostArray | None = None  # strings, (sequences,) or (steps, sequences)
 
@@ -72,6 +75,16 @@ def own_sequences(folder: RunFolder, part: str | None = None, washout: int | Non
     The first `washout` steps of a sequence are not scored; by default this is the burn-in of the run.
     """
     return _own(folder.config(), folder, part, washout)[0]
+
+
+def with_estimates(net: Network, theta: Array, given: Given, steps: int, washout: int = 0) -> Given:
+    """Return sequences that begin with states estimated from the targets of their first steps.
+
+    `given` has no washout, so that these targets are there. The first `washout` steps are then not scored.
+    """
+    batch = estimated(net, theta, given.batch, steps, given.scaling)
+    batch = _washed(batch, washout) if washout else batch
+    return given._replace(batch=batch, state="estimated", estimated_from=steps, washout=washout)
 
 
 def _own(
@@ -99,11 +112,16 @@ def _own(
     source = open_source(config, folder)
     if not config.kind.has_parts:
         assert source.validation is not None
-        return Given(f"validation sequences of {source.name}", source.validation, None), source
+        return Given(f"validation sequences of {source.name}", source.validation, None, state=_start(config)), source
     batch = source.batch(source.plain_part(part))
     batch = _washed(batch, washout) if washout and not cut else batch
     names, begun = (source.input_names, source.output_names), source.burn_in if washout is None else washout
-    return Given(source.part_name(part), batch, source.scaling, False, *names, source.ahead, washout=begun), source
+    found = Given(source.part_name(part), batch, source.scaling, False, *names, source.ahead, washout=begun)
+    return found._replace(state=_start(config)), source
+
+
+def _start(config: TrainConfig) -> str:
+    return "learned" if config.learn_initial_state else "zeros"
 
 
 def file_sequences(
@@ -142,9 +160,8 @@ def file_sequences(
         if len(labels) != batch.B:
             raise _as_many(by, len(labels), batch.B)
     names, begun = (read.input_names, read.output_names), washout or read.burn_in
-    return Given(
-        read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, begun, read.times, labels
-    )
+    found = Given(read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, begun)
+    return found._replace(state=_start(config), times=read.times, conditions=labels)
 
 
 def _washed(batch: Batch, steps: int) -> Batch:
@@ -155,7 +172,7 @@ def _washed(batch: Batch, steps: int) -> Batch:
         place = np.arange(at.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         weights = np.ones(len(pool.y), np.float32) if pool.w is None else pool.w.copy()
         weights[at[place < steps]] = 0
-        return RaggedBatch(replace(pool, w=weights), batch.numbers)
+        return RaggedBatch(replace(pool, w=weights), batch.numbers, batch.initial_state)
     batch = batch.padded()
     weights = np.ones((batch.T, batch.B)) if batch.weights is None else np.array(batch.weights)
     weights[:steps] = 0
@@ -175,7 +192,7 @@ def _counted_from_zero(read: Reading, first: int, path: str) -> HostArray | None
 
 def evaluate_sequences(
     net: Network, theta: Array, config: TrainConfig, part: str | None = None, folder: RunFolder | None = None,
-    path: str | None = None, washout: int | None = None, by: str | None = None,
+    path: str | None = None, washout: int | None = None, by: str | None = None, estimate_state: int | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the figures of a network that was trained on other data than a text.
 
@@ -186,22 +203,31 @@ def evaluate_sequences(
     is needed for a path, and if the run may scale its data.
 
     Other data also have `washout`, the steps at the beginning of each sequence that are not scored (by default
-    the option `washout` of the run, or its burn-in), and `initial_state`, "zeros" or "learned". Real values have
-    `baseline`: the `model`, a linear one that was fitted on the training part of the run, and its figures.
+    the option `washout` of the run, or its burn-in), and `initial_state`, "zeros", "learned" or "estimated". With
+    `estimate_state`, the states are estimated from the targets of that many steps, `estimated_from`. By default every
+    step is scored then, and windows of the own data do not overlap. Real values have `baseline`: the `model`, a linear
+    one that was fitted on the training part of the run, and its figures.
     """
     net = net.without_penalty()
     if by is not None and not (config.kind.reads and config.kind.scores_outputs):
         raise InputError(Message("{by} was given, and {0} has no trials with conditions: leave it out", config.data))
     if washout is not None and not (config.kind.has_parts and config.kind.scores_outputs):
         raise InputError(Message("{washout} was given, and {0} has no sequences of its own: leave it out", config.data))
+    if estimate_state is not None and not (config.kind.has_parts and config.kind.scores_outputs):
+        raise InputError(
+            Message("{estimate_state} was given, and {0} has no sequences of its own: leave it out", config.data)
+        )
     washout = config.values.get("washout") if washout is None else washout
+    cut = washout if estimate_state is None else 0
     if path is not None:
         assert folder is not None
-        given = file_sequences(folder, net, path, washout, by)
+        given = file_sequences(folder, net, path, cut, by)
         if given.batch.targets is None:
             raise InputError(Message(
                 "{0} has no targets to score ({1}): give them, or use hfrnn predict", path, given.note
             ))  # fmt: skip
+        if estimate_state is not None:
+            given = with_estimates(net, theta, given, estimate_state, washout or 0)
         if given.recording:
             _check_recording(given)
         given, left_out = _scored_only(given)
@@ -215,9 +241,11 @@ def evaluate_sequences(
     part = chosen_part(config, part, "valid")
     if not config.kind.has_parts:
         return _figures_of_new_sequences(net, theta, open_source(config, folder), config.seed)
-    given, source = _own(config, folder, part, washout)
+    given, source = _own(config, folder, part, cut)
     if by is not None:
         given = given._replace(conditions=_own_conditions(source, config, part, by))
+    if estimate_state is not None:
+        given = with_estimates(net, theta, given, estimate_state, washout or 0)
     what, *names = source.score_names
     found = {what: config.data, "part": part, **_scores(net, theta, given, names, outputs=source.scores_outputs)}
     if not source.scores_outputs:
@@ -273,9 +301,9 @@ def _beside(net: Network, given: Given, source: Source | None) -> dict[str, Any]
 
     `source` holds the data of the run, if they can be read.
     """
-    found: dict[str, Any] = {
-        "washout": given.washout, "initial_state": "learned" if net.learn_initial_state else "zeros"
-    }  # fmt: skip
+    found: dict[str, Any] = {"washout": given.washout, "initial_state": given.state}
+    if given.estimated_from:
+        found["estimated_from"] = given.estimated_from
     if net.loss_name != "squared" or given.batch.symbols:
         return found
     if source is None:
@@ -318,7 +346,8 @@ def _scored_only(given: Given) -> tuple[Given, int]:
     targets, mask = (None if x is None else x[:, scored] for x in (batch.targets, batch.weights))
     lengths = None if batch.lengths is None else batch.lengths[scored]
     labels = None if given.conditions is None else given.conditions[..., scored]
-    batch = Batch(batch.inputs[:, scored], targets, mask, lengths)
+    state = chosen_states(batch.initial_state, scored)
+    batch = Batch(batch.inputs[:, scored], targets, mask, lengths, state)
     return given._replace(batch=batch, conditions=labels), int((~scored).sum())
 
 
@@ -340,10 +369,10 @@ def scaled(given: Given) -> Batch:
     if scaling is None:
         return batch
     if isinstance(batch, RaggedBatch):
-        return RaggedBatch(scaling.scale(batch.pool), batch.numbers)
+        return RaggedBatch(scaling.scale(batch.pool), batch.numbers, batch.initial_state)
     x, y = np.asarray(batch.inputs), np.asarray(batch.targets)
     x, y = scaling.scale_inputs(x) if x.ndim == 3 else x, scaling.scale_targets(y) if y.ndim == 3 else y
-    return Batch(x, y, batch.weights, batch.lengths)
+    return Batch(x, y, batch.weights, batch.lengths, batch.initial_state)
 
 
 def _figures_of_new_sequences(net: Network, theta: Array, source: Source, seed: int) -> dict[str, Any]:

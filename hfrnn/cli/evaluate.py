@@ -33,6 +33,8 @@ def part_option(what: str, default: str = "") -> Callable[[Any], Any]:
     return click.option("--part", metavar="NAME", type=NearChoice(PARTS), help=f"{what}: {', '.join(PARTS)}.{shown}")
 
 
+estimate_option = click.option("--estimate-state", metavar="N", type=int, help="Fit the first state to N targets.")
+
 EVALUATE_EXAMPLES = """\b
 Examples:
   hfrnn evaluate runs/book                       its validation part
@@ -56,6 +58,7 @@ Examples:
     help="First steps, not scored.  [default: the burn-in]",
 )  # fmt: skip
 @click.option("--by", metavar="NAME", help="Column or array of conditions: figures for each.")
+@estimate_option
 @click.option(
     "--unknown", metavar="WHAT",
     help="Unknown symbols: error, skip, or a known symbol.",
@@ -80,13 +83,11 @@ Examples:
 @backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def evaluate(
-    run: str, text: str | None, part: str | None, which: str, washout: int | None, by: str | None, unknown: str | None,
-    rule: str | None, positions: int | None, per_symbol: str | None, steps_ahead: str | None, feedback: str | None,
-    force: bool, backend: str, as_json: bool, **learning: Any,
+    run: str, text: str | None, part: str | None, which: str, washout: int | None, by: str | None,
+    estimate_state: int | None, unknown: str | None, rule: str | None, positions: int | None, per_symbol: str | None,
+    steps_ahead: str | None, feedback: str | None, force: bool, backend: str, as_json: bool, **learning: Any,
 ) -> None:  # fmt: skip
-    """Score FILE, or a part of the run's own data, with the network in the run folder RUN: a text as one stream, arrays
-    and tables output by output.
-    """
+    """Score FILE, or a part of the run's own data, with the network in RUN."""
     from hfrnn.analysis.evaluation import evaluate as score
     from hfrnn.choices import UNITS
     from hfrnn.cli.progress import working
@@ -102,6 +103,7 @@ def evaluate(
             raise InputError(f"{flag_of(name)} was given, and it is for --dynamic: give both, or leave it out")
     if washout is not None:
         count("--washout", washout, 0)
+    count("--estimate-state", estimate_state, 1, or_none=True)
     if positions is not None and positions < 1:
         raise InputError(f"--positions is {positions}: give a whole number, 1 or more")
     check_force(force, per_symbol, "--per-symbol")
@@ -115,14 +117,16 @@ def evaluate(
         given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
         wrong = [name for name, value in given.items() if value is not None]
         if steps_ahead is not None and not wrong:
-            if by is not None:
-                raise InputError("--by was given, and it is not for --steps-ahead: leave it out")
+            for name, value in {"--by": by, "--estimate-state": estimate_state}.items():
+                if value is not None:
+                    raise InputError(f"{name} was given, and it is not for --steps-ahead: leave it out")
             more: dict[str, Any] = {"steps_ahead": steps_ahead, "feedback": feedback, "washout": washout}
             evaluate_steps_ahead(folder, net, theta, part, text, as_json=as_json, **more)
             return
-        evaluate_data(folder, net, theta, part, text, wrong, as_json, washout, by)
+        evaluate_data(folder, net, theta, part, text, wrong, as_json, washout, by, estimate_state)
         return
-    for name, value in {"--washout": washout, "--by": by, "--steps-ahead": steps_ahead}.items():
+    others = {"--washout": washout, "--by": by, "--estimate-state": estimate_state, "--steps-ahead": steps_ahead}
+    for name, value in others.items():
         if value is not None:
             raise InputError(f"{run} was trained on a text: leave {name} out")
     unknown = _unknown(unknown, vocabulary, "error" if text is not None else config.unknown)
@@ -301,7 +305,7 @@ _WIDTH = 12
 
 def evaluate_data(
     folder: Any, net: Any, theta: Any, part: str | None, path: str | None, wrong: list[str], as_json: bool,
-    washout: int | None = None, by: str | None = None,
+    washout: int | None = None, by: str | None = None, estimate_state: int | None = None,
 ) -> None:  # fmt: skip
     """Score a network that was trained on sequences, on a part of its data or on the file `path`; print the figures.
 
@@ -318,7 +322,7 @@ def evaluate_data(
         data = f"{config.data}, whose sequences are generated again"
         raise InputError(f"{folder.path} was trained on {data}: leave --part out")
     with telling_of_compilation(net.backend.name, as_json), or_another_file(folder):
-        found = evaluate_sequences(net, theta, config, part, folder, path, washout, by)
+        found = evaluate_sequences(net, theta, config, part, folder, path, washout, by, estimate_state)
     if as_json:
         say_json(found)
     elif "outputs" in found:
@@ -373,8 +377,7 @@ def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
     if "washout" in found:
         begun = counted(found["washout"], "step")
         left_out = f"the first {begun} of each not scored" if found["washout"] else "no washout"
-        state = {"zeros": "a state of zeros", "learned": "the learned state"}[found["initial_state"]]
-        lines.append(f"each sequence begins with {state}, {left_out}.")
+        lines.append(f"each sequence begins with {state_words(found)}, {left_out}.")
     if linear:
         lines.append(f"linear: {linear['model']}, simulated." if linear["model"] else
                      f"no linear baseline: {linear['reason']}.")  # fmt: skip
@@ -393,6 +396,14 @@ def _condition_lines(found: Mapping[str, Any], names: list[str]) -> list[str]:
         cells = [f"{row[key]:,}" if key in ("trials", "steps") else _figure(row[key]) for key in heads]
         lines.append(f"{name[:24]:<{width}}" + "".join(f"{cell:>{_WIDTH + 2}}" for cell in cells))
     return lines
+
+
+def state_words(found: Mapping[str, Any]) -> str:
+    """Return where the states of sequences begin, given `initial_state` and `estimated_from` of their figures."""
+    if found["initial_state"] == "estimated":
+        return f"a state estimated from its first {counted(found['estimated_from'], 'step')}"
+    words = {"zeros": "a state of zeros", "learned": "the learned state", "given": "the state in the data"}
+    return words[found["initial_state"]]
 
 
 def _wide(name: str) -> int:

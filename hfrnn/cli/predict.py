@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
+from hfrnn.checks import count
 from hfrnn.cli.arguments import check_force, check_picture, checked_outputs, force_option, kernel_option, told
 from hfrnn.cli.completion import files, run_folders
-from hfrnn.cli.evaluate import backend_option, or_another_file, part_option, which_option
+from hfrnn.cli.evaluate import backend_option, estimate_option, or_another_file, part_option, state_words, which_option
 from hfrnn.cli.free_runs import columns_of, feedback_option, steps_of
 from hfrnn.cli.output import say, telling_of_compilation
 from hfrnn.errors import InputError
@@ -35,25 +36,28 @@ Examples:
 @click.option("--free-run", metavar="N", help="Then run N steps on its own outputs; all: to the end.")
 @click.option("--warm-up", metavar="N", type=int, help="Steps to read before --free-run.  [default: all]")
 @feedback_option
+@estimate_option
 @click.option("--no-states", is_flag=True, help="Write no states, only outputs.")
 @force_option("--output or --plot")
 @which_option
 @backend_option
 def predict(
     run: str, file: str | None, output: str | None, plot: str | None, part: str | None, free_run: str | None,
-    warm_up: int | None, feedback: str | None, no_states: bool, force: bool, which: str, backend: str,
+    warm_up: int | None, feedback: str | None, estimate_state: int | None, no_states: bool, force: bool, which: str,
+    backend: str,
 ) -> None:  # fmt: skip
     """Predict the data in FILE, or a part of the run's own data, with the network in the run folder RUN. Outputs are
     in the units of the data, or probabilities. A table is one recording. FILE needs no targets.
     """
     from hfrnn.analysis.prediction_files import FORMATS, free_given
-    from hfrnn.analysis.sequences import file_sequences, own_sequences
+    from hfrnn.analysis.sequences import file_sequences, own_sequences, with_estimates
     from hfrnn.runs.folder import RunFolder
     from hfrnn.runs.load import load_run
 
     steps = None if free_run is None else steps_of(free_run, "--free-run")
     free = {"--warm-up": warm_up, "--feedback": feedback}
     _check(file, part, output, plot, free_run, free, no_states)
+    count("--estimate-state", estimate_state, 1, or_none=True)
     if output is not None and not output.lower().endswith(FORMATS):
         raise InputError(f"--output is {output}: give a file that ends in {' or '.join(FORMATS)}")
     check_force(force, output or plot, "--output or --plot")
@@ -63,7 +67,10 @@ def predict(
         check_picture(plot)
     net, theta, _ = load_run(folder, which, backend)
     with or_another_file(folder):
-        given = own_sequences(folder, part) if file is None else file_sequences(folder, net, file)
+        cut = None if estimate_state is None else 0
+        given = own_sequences(folder, part, cut) if file is None else file_sequences(folder, net, file, cut)
+        if estimate_state is not None:
+            given = with_estimates(net, theta, given, estimate_state)
     known, run_on = given, None
     if free_run is not None:
         known = free_given(given, warm_up)
@@ -116,6 +123,8 @@ def _predicted(
     lines = [f"{given.name}: {counted(known.batch.B, 'sequence')} of {counted(len(found.outputs), 'step')}"]
     if run_on is not None:
         lines[0] += f" on their own after {counted(known.batch.T, 'step')} of the data"
+    begun = {"initial_state": given.state, "estimated_from": given.estimated_from}
+    lines.append(f"each sequence begins with {state_words(begun)}")
     if given.note:
         lines.append(f"without targets: {told(given.note)}")
     if output is not None:

@@ -173,10 +173,7 @@ class Batch:
         part.lengths = None if self.lengths is None else self.lengths[start:stop]
         part.host = None if self.host is None else self.host.columns(start, stop)
         if self.initial_state is not None:
-            part.initial_state = [
-                {name: x[..., start:stop, :] if getattr(x, "shape", ()) else x for name, x in layer.items()}
-                for layer in self.initial_state
-            ]
+            part.initial_state = chosen_states(self.initial_state, slice(start, stop))
         return part
 
     def with_state(self, state: State | None) -> Batch:
@@ -236,6 +233,15 @@ class Batch:
         weights = self.step_weights(backend) if self.host is None else self.host.step_weights(get_backend("numpy"))
         with np.errstate(over="ignore"):  # an infinite sum is refused
             return checked_total(float(weights.sum().item()))
+
+
+def chosen_states(state: State | None, columns: Any) -> list[dict[str, Any]] | None:
+    """Return the states of some sequences, by a slice, numbers or Booleans; None without states."""
+    if state is None:
+        return None
+    return [
+        {name: x[..., columns, :] if getattr(x, "shape", ()) else x for name, x in layer.items()} for layer in state
+    ]
 
 
 def checked_total(total: float) -> float:

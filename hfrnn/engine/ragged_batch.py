@@ -9,25 +9,25 @@ import numpy as np
 
 from hfrnn.arrays.backend import Backend, HostArray
 from hfrnn.checks import count
-from hfrnn.engine.batch import Batch, checked_total
+from hfrnn.engine.batch import Batch, State, checked_total, chosen_states
 
 if TYPE_CHECKING:
     from hfrnn.data.ragged import RaggedPool
 
 
 class RaggedBatch(Batch):
-    """Some sequences of a pool without padding, `numbers` (B,) of them, in this order.
+    """Some sequences of a pool without padding, `numbers` (B,) of them, in this order, perhaps with initial states.
 
     It is a batch like any other, of T steps, those of its longest sequence. `columns` returns a batch that is padded to
     the longest of its own sequences only. The attributes `inputs`, `targets` and `weights` pad all sequences to T
     whenever they are read.
     """
 
-    def __init__(self, pool: RaggedPool, numbers: HostArray | slice) -> None:
+    def __init__(self, pool: RaggedPool, numbers: HostArray | slice, initial_state: State | None = None) -> None:
         self.pool = pool
         self.numbers: HostArray = np.arange(pool.sequences)[numbers]
         self.lengths: HostArray = pool.lengths[self.numbers]
-        self.initial_state, self.host = None, None
+        self.initial_state, self.host = initial_state, None
         self._ready: Callable[[Batch], Batch] = _as_it_is
 
     def __getattr__(self, name: str) -> Any:
@@ -45,7 +45,7 @@ class RaggedBatch(Batch):
         return dict(self.__dict__)
 
     def _copy(self) -> RaggedBatch:
-        found = RaggedBatch(self.pool, self.numbers)
+        found = RaggedBatch(self.pool, self.numbers, self.initial_state)
         found._ready = self._ready
         return found
 
@@ -72,7 +72,8 @@ class RaggedBatch(Batch):
     def columns(self, start: int, stop: int) -> Batch:
         """Return a batch of the sequences from `start` up to `stop`, padded to the longest of them."""
         count("start", start, 0, self.B - 1), count("stop", stop, int(start) + 1, self.B)
-        return self._ready(Batch(*self.pool.select(self.numbers[start:stop])))
+        part = Batch(*self.pool.select(self.numbers[start:stop]))
+        return self._ready(part.with_state(chosen_states(self.initial_state, slice(start, stop))))
 
     @property
     def shard_lengths(self) -> HostArray:
@@ -81,7 +82,8 @@ class RaggedBatch(Batch):
 
     def by_length(self) -> RaggedBatch:
         """Return the same sequences from the longest to the shortest, for shards with little padding."""
-        return RaggedBatch(self.pool, self.numbers[np.argsort(-self.lengths, kind="stable")])
+        order = np.argsort(-self.lengths, kind="stable")
+        return RaggedBatch(self.pool, self.numbers[order], chosen_states(self.initial_state, order))
 
     def padded(self) -> Batch:
         """Return all sequences as a plain batch, padded to T steps."""

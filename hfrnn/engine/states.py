@@ -48,6 +48,11 @@ class SegmentStates:
             self._write(self._start, p)  # F1
         return self._start
 
+    def begin(self, state: States, tangent: States | None = None) -> None:
+        """Begin with another state than the batch brings, and R-forward with its tangent; no learned one takes part."""
+        self.learned, self._start = False, state
+        self._Rstart = self.zeros if tangent is None else tangent
+
     def initial_tangent(self, v: Groups) -> States:
         """Return the tangent of the state before the first step, along the parameter direction v."""
         if self.learned:

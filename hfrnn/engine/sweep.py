@@ -115,6 +115,7 @@ class Sweep:
         again = len(spans) if keep is Keep.NOTHING and len(spans) > 1 else 0
         self.states = SegmentStates(layout, batch, self.kept, again)
         self.final_state: States = []
+        self.start_adjoint: States = []  # of the state before the first step, from the last backward pass
         if keep is Keep.NOTHING:  # all segments use the same buffers in turn
             tapes, head_tape = self._tapes("0.")
             self.segments = [Segment(span, tapes, head_tape) for span in spans]
@@ -178,6 +179,34 @@ class Sweep:
         strength = structural / self.total_weight
         damp = None if structural == 0 else lambda segment, dhs: self._structural(segment, dhs, strength)
         self._backward_over_segments(adjoint, grad, vgroups, damp)
+
+    def sequence_losses(self, theta: Array) -> Array:
+        """Return each sequence's sum of w*loss, (B,), divided by the total weight."""
+        parts: list[Array] = []
+
+        def add(segment: Segment) -> None:
+            weights = self.weights[segment.span]
+            parts.append(self.xp.where(weights > 0, self._losses(segment) * weights, 0.0).sum(axis=0))
+
+        self._over_segments(theta, add)
+        return sum(parts) / self.total_weight
+
+    def state_gradient(self, theta: Array, state: States) -> States:
+        """Return the gradient of the loss in the state before the first step, at a state in place of the batch's own.
+
+        Each sequence has its own state, so its part is the gradient of its own loss.
+        """
+        self.states.begin(state)
+        self.gradient(theta, self.backend.zeros((self.layout.n_parameters,), self.scratch.dtype))
+        return self.start_adjoint
+
+    def state_product(self, theta: Array, state: States, v: States) -> States:
+        """Return the Gauss-Newton product with a direction v of the state before the first step, at `state`."""
+        self.states.begin(state, v)
+        self.prepare(theta)
+        still = self.backend.zeros((self.layout.n_parameters,), self.scratch.dtype)
+        self.product(still, self.backend.zeros(still.shape, self.scratch.dtype))
+        return self.start_adjoint
 
     def logits(self, theta: Array) -> tuple[Array, States]:
         """Return the logits (T, B, n_out), 0 in the padding, and the state after the last step."""
@@ -293,6 +322,7 @@ class Sweep:
             adjoint(segment, dhs)
             preactivation_adjoints = None if damp is None else damp(segment, dhs)
             dstate = self._backward(segment, dhs, dstate, grad, preactivation_adjoints)
+        self.start_adjoint = dstate
         self.states.add_gradient(dstate, grad)
 
     def _restore(self, s: int) -> None:

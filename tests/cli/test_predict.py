@@ -208,6 +208,39 @@ def test_evaluate_scores_a_file(runs: dict[str, Path]) -> None:
     assert "is not a text: leave --dynamic out" in refused("evaluate", runs["drive"], "--dynamic", "sgd")
 
 
+def test_states_are_estimated_from_the_first_targets(runs: dict[str, Path], tmp_path: Path) -> None:
+    net, theta, _ = hfrnn.load(runs["real"])
+    given = file_sequences(RunFolder(runs["real"]), net, str(data_of(runs["real"])), 0)
+    state = hfrnn.estimate_initial_state(net, theta, given.batch, 4, scaling=given.scaling)
+    batch = hfrnn.Batch(given.batch.inputs, given.batch.targets, given.batch.weights, given.batch.lengths, state)
+    command = ["evaluate", runs["real"], data_of(runs["real"]), "--estimate-state", 4]
+    found = json.loads(call(*command, "--json").stdout)
+    assert (found["initial_state"], found["estimated_from"], found["washout"]) == ("estimated", 4, 0)
+    assert found["rmse"] == pytest.approx(hfrnn.score(net, theta, batch, scaling=given.scaling).overall["rmse"])
+    batch.weights[:3] = 0
+    lines = call(*command, "--washout", 3).stdout
+    assert "begins with a state estimated from its first 4 steps, the first 3 steps of each not scored." in lines
+    found = json.loads(call(*command, "--washout", 3, "--json").stdout)
+    assert found["rmse"] == pytest.approx(hfrnn.score(net, theta, batch, scaling=given.scaling).overall["rmse"])
+    out = call("predict", *command[1:], "-o", tmp_path / "out.npz").stdout
+    assert "begins with a state estimated from its first 4 steps" in out
+    expected = hfrnn.predict(net, theta, batch, scaling=given.scaling).outputs
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["y"], expected.swapaxes(0, 1))
+    own = json.loads(call("evaluate", runs["drive"], "--estimate-state", 5, "--json").stdout)
+    assert own["rmse"] < json.loads(call("evaluate", runs["drive"], "--washout", 0, "--json").stdout)["rmse"]
+    call(
+        "predict",
+        runs["vdp"],
+        data_of(runs["vdp"]),
+        "--free-run",
+        5,
+        "--estimate-state",
+        9,
+        "-o",
+        tmp_path / "free.npz",
+    )
+
+
 def test_an_output_without_a_scored_target_gets_a_line_of_dashes(runs: dict[str, Path], tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     table = write_table(tmp_path / "new.csv", {**driven(rng), "speed": np.full(ROWS, np.nan)})

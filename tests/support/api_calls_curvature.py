@@ -11,7 +11,7 @@ import hfrnn
 from hfrnn.choices import MATRICES
 from hfrnn.data.scaling import Scaling
 
-from .api_calls import ABOVE_0, B, Call, N, T, batch, net, objective, real, squared, theta, tried
+from .api_calls import ABOVE_0, STRENGTH, B, Call, N, T, batch, net, objective, real, squared, theta, tried
 from .wrong_values import array, choice, count, instance, nothing
 
 
@@ -89,11 +89,13 @@ CALLS: list[Call] = [
     tried(hfrnn.spectrum, {**KNOWN, "count": 1, "vectors": 1, "steps": 3}, matrix=choice("gauss-newton", "hessian"),
         count=count(0), vectors=count(0).but({"1e300": None}), steps=count(1)),
     tried(hfrnn.Spectrum.ranked, {"self": density, "rank": 1}, rank=count(1, N)),
-    tried(hfrnn.predict, PREDICTED, **KINDS),
-    tried(hfrnn.score, PREDICTED, **KINDS, names=NAMES),
+    tried(hfrnn.predict, PREDICTED, **KINDS, estimate_state=count(1).or_none()),
+    tried(hfrnn.score, PREDICTED, **KINDS, names=NAMES, estimate_state=count(1).or_none()),
     tried(hfrnn.free_run, {**PREDICTED, "steps": 2, "warm_up": 2}, **KINDS, steps=count(1), feedback=LOOP,
-        warm_up=count(1, T).or_none()),
+        warm_up=count(1, T).or_none(), estimate_state=count(1).or_none()),
     tried(hfrnn.score_free_run, PREDICTED, **KINDS, names=NAMES, feedback=LOOP, warm_up=count(1, T).or_none()),
     tried(hfrnn.score_ahead, {**PREDICTED, "ahead": [1, 2]}, **KINDS, ahead=AHEAD, names=NAMES, feedback=LOOP,
         warm_up=count(1, T - 1).or_none(), starts=count(1)),
+    tried(hfrnn.estimate_initial_state, {**PREDICTED, "steps": 2}, **KINDS, steps=count(1), ridge=STRENGTH,
+        tolerance=STRENGTH),
 ]  # fmt: skip
