@@ -60,7 +60,7 @@ LOSSES = ("auto", "squared", "logistic", "softmax")
 """Losses of arrays and tables; auto chooses one from the targets."""
 DYNAMICS = ("flip-flop", "sine")
 """Synthetic tasks with a target at every step."""
-EXPORTS = ("numpy", "c")
+EXPORTS = ("numpy", "torch", "onnx", "c")
 """The kinds of programs that a trained network can be exported to."""
 PARTS = ("train", "valid", "test")
 """Parts of the data of a run."""

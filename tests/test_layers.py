@@ -28,6 +28,7 @@ NARROW = {  # packages that may import less than all layers below
 ONLY_IN = {
     "cupy": {"arrays", "kernels"}, "cupyx": {"arrays", "kernels"}, "mpi4py": {"ranks"}, "numba": {"arrays", "kernels"},
     "tensorboard": {"tensorboard"}, "mido": {"data"}, "pandas": {"data", "dynamics"}, "h5py": {"data"},
+    "onnx": {"exports"},
 }  # fmt: skip
 OPTIM_IMPORTS = {"numpy", "scipy", "hfrnn"} | set(sys.stdlib_module_names)
 NEVER = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}

@@ -17,17 +17,17 @@ EXAMPLES = """\b
 Examples:
   hfrnn export runs/plant programs
   hfrnn export runs/plant programs --to numpy,c
-  hfrnn export runs/book programs --dtype float64
+  hfrnn export runs/book programs --to torch,onnx --dtype float32
 """
 
 
-@click.command(short_help="Write a trained network as programs in NumPy or C.", epilog=EXAMPLES)
+@click.command(short_help="Write a trained network as NumPy, PyTorch, ONNX or C.", epilog=EXAMPLES)
 @click.argument("run", shell_complete=run_folders)
 @click.argument("folder", shell_complete=folders)
 @kernel_option
 @click.option(
     "--to", metavar="LIST", default="numpy", show_default=True,
-    help="Programs to write: numpy and c, with commas.",
+    help="Programs to write: numpy, torch, onnx and c, with commas.",
 )  # fmt: skip
 @click.option("--dtype", type=NearChoice(DTYPES), help="Data type of the programs.  [default: that of the run]")
 @click.option(

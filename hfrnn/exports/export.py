@@ -18,7 +18,9 @@ from hfrnn.data.tasks import make_task, tasks
 from hfrnn.errors import InputError, Message, StorageError, reason_of
 from hfrnn.exports.c_source import c_source
 from hfrnn.exports.numpy_program import numpy_program
+from hfrnn.exports.onnx_graph import onnx_graph
 from hfrnn.exports.program import Program, make_program
+from hfrnn.exports.torch_module import pytorch_module
 from hfrnn.runs.folder import RunFolder, enclosing_run
 from hfrnn.runs.load import LoadedRun, load
 from hfrnn.runs.outputs import Output
@@ -42,10 +44,11 @@ def export(
         A run folder, or a file of `hfrnn.save`.
     folder : path
         The folder to write to; it is made if it does not exist.
-    to : {"numpy", "c"} or several of them
+    to : {"numpy", "torch", "onnx", "c"} or several of them
         The kinds of programs, also in one string with commas. `weights.npz` is always written: the weights under their
-        names in `net.views`, and the means and deviations of the data. "numpy" writes `network.py`, and "c" `network.h`
-        and `network.c`, one step in C99 without allocation.
+        names in `net.views`, and the means and deviations of the data. "numpy" writes `network.py`, "torch"
+        `network_torch.py` with a module, "onnx" `network.onnx`, which needs the extra `onnx`, and "c" `network.h` and
+        `network.c`, one step in C99 without allocation.
     which : str
         The checkpoint, as for `hfrnn.load`.
     dtype : {"float32", "float64"}, optional
@@ -64,6 +67,8 @@ def export(
     ------
     InputError
         The architecture is not one of hfrnn, a file exists already, or an argument is wrong. Nothing was written.
+    MissingExtraError
+        "onnx" was asked for, and the extra is not installed.
     StorageError
         A file cannot be written.
 
@@ -114,6 +119,8 @@ def npz_bytes(program: Program) -> bytes:
 
 WRITERS: dict[str, Callable[[Program], dict[str, Any]]] = {
     "numpy": lambda program: {"network.py": numpy_program(program)},
+    "torch": lambda program: {"network_torch.py": pytorch_module(program)},
+    "onnx": lambda program: {"network.onnx": onnx_graph(program)},
     "c": c_source,
 }
 """The function of each kind of programs: the contents of its files by name."""

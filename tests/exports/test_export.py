@@ -97,6 +97,15 @@ def test_a_kernel_of_a_user_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     assert not (tmp_path / "programs").exists()
 
 
+def test_an_onnx_graph_without_onnx_names_the_extra_and_writes_nothing(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(hfrnn.MissingExtraError, match=r"\[onnx\]"):
+        hfrnn.export(run, tmp_path / "programs", to="numpy,onnx")
+    assert not (tmp_path / "programs").exists()
+
+
 def test_the_command_names_the_files(run: Path, tmp_path: Path) -> None:
     arguments = ("export", run, tmp_path / "programs", "--to", "c")
     lines = call(*arguments).output.splitlines()

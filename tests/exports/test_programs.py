@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.export_cases import first_cases, made, other_cases, run_c, run_numpy
+from support.export_cases import SHAPES, first_cases, made, other_cases, run_c, run_numpy, run_onnx, run_torch
 
 import hfrnn
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.heads.heads import losses
 from hfrnn.exports.equations import EQUATIONS
+from hfrnn.exports.onnx_graph import onnx_graph
 from hfrnn.exports.program import PREDICTIONS
 from hfrnn.kernels.registry import BUILT_IN
 
@@ -27,6 +29,46 @@ def test_every_architecture_has_equations_and_every_loss_a_prediction() -> None:
 @pytest.mark.parametrize(("arguments", "symbols"), first_cases())
 def test_the_numpy_program_agrees_with_predict(arguments: dict[str, Any], symbols: bool, tmp_path: Path) -> None:
     agrees(run_numpy, arguments, symbols, tmp_path)
+
+
+@pytest.mark.parametrize(("arguments", "symbols"), first_cases())
+def test_the_torch_module_agrees_with_predict(arguments: dict[str, Any], symbols: bool, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    agrees(run_torch, arguments, symbols, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arguments", "symbols"), other_cases())
+def test_the_torch_module_agrees_with_other_options(
+    arguments: dict[str, Any], symbols: bool, tmp_path: Path
+) -> None:  # fmt: skip
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    agrees(run_torch, arguments, symbols, tmp_path)
+
+
+@pytest.mark.parametrize("arch", ["lstm", "gru", "gru-torch", "rnn"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("symbols", [False, True])
+def test_nodes_of_onnx_agree_with_predict(arch: str, shape: dict[str, Any], symbols: bool, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    activation = {"activation": "logistic"} if arch == "rnn" and symbols else {}
+    program, (net, theta, x) = made({"arch": arch, **shape, **activation}, symbols, "float32")
+    assert b"Scan" not in onnx_graph(program)
+    expected = hfrnn.predict(net, theta, hfrnn.Batch(x)).outputs
+    np.testing.assert_allclose(run_onnx(program, tmp_path, x), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("arguments", "symbols"), first_cases())
+def test_the_onnx_graph_agrees_with_predict(arguments: dict[str, Any], symbols: bool, tmp_path: Path) -> None:
+    agrees(run_onnx, arguments, symbols, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arguments", "symbols"), other_cases())
+def test_the_onnx_graph_agrees_with_other_options(
+    arguments: dict[str, Any], symbols: bool, tmp_path: Path
+) -> None:  # fmt: skip
+    agrees(run_onnx, arguments, symbols, tmp_path)
 
 
 @pytest.mark.slow
@@ -47,7 +89,7 @@ def test_a_c_program_with_scaling_in_single_precision_agrees_with_predict(tmp_pa
     program, (net, theta, x) = made({"arch": "mlstm", "hidden": 6, "loss": "squared"}, False, "float32", SCALING)
     x = 7.0 * x + 300.0
     expected = hfrnn.predict(net, theta, hfrnn.Batch(x), scaling=SCALING).outputs
-    for run in (run_c, run_numpy):
+    for run in (run_c, run_numpy, *[run_onnx] * (find_spec("onnxruntime") is not None)):
         np.testing.assert_allclose(run(program, tmp_path, x), expected, rtol=1e-5, atol=1e-6)
 
 

@@ -16,7 +16,9 @@ import hfrnn
 from hfrnn.exports.c_source import c_source
 from hfrnn.exports.export import npz_bytes
 from hfrnn.exports.numpy_program import numpy_program
+from hfrnn.exports.onnx_graph import onnx_graph
 from hfrnn.exports.program import Program, make_program
+from hfrnn.exports.torch_module import pytorch_module
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "rnn": [{"activation": "relu"}], "leaky": [{"learn_leak": True}, {"activation": "softplus"}],
@@ -68,17 +70,49 @@ def made(arguments: dict[str, Any], symbols: bool, dtype: str = "float64", scali
     return make_program(net, theta, scaling, symbols), (net, theta, inputs)
 
 
-def run_numpy(program: Program, folder: Path, inputs: Any) -> Any:
-    """Run the NumPy program in two parts, from state to state."""
-    (folder / "weights.npz").write_bytes(npz_bytes(program))
-    (folder / "network.py").write_text(numpy_program(program))
-    spec = importlib.util.spec_from_file_location("exported_network", folder / "network.py")
+def imported(file: Path) -> Any:
+    """The module of a file."""
+    spec = importlib.util.spec_from_file_location("exported_network", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def run_numpy(program: Program, folder: Path, inputs: Any) -> Any:
+    """Run the NumPy program in two parts, from state to state."""
+    (folder / "weights.npz").write_bytes(npz_bytes(program))
+    (folder / "network.py").write_text(numpy_program(program))
+    module = imported(folder / "network.py")
     first, states = module.run(inputs[:2])
     return np.concatenate([first, module.run(inputs[2:], states)[0]])
+
+
+def run_torch(program: Program, folder: Path, inputs: Any) -> Any:
+    """Run the PyTorch module in two parts, from state to state."""
+    import torch
+
+    (folder / "weights.npz").write_bytes(npz_bytes(program))
+    (folder / "network_torch.py").write_text(pytorch_module(program))
+    network = imported(folder / "network_torch.py").Network()
+    x = torch.from_numpy(inputs)
+    logits, states = network(x[:2])
+    again = torch.cat([logits, network(x[2:], states)[0]]).detach()
+    torch.testing.assert_close(again, network(x)[0].detach(), rtol=1e-12, atol=1e-12)
+    return network.predict(x).numpy()
+
+
+def run_onnx(program: Program, folder: Path, inputs: Any) -> Any:
+    """Run the ONNX graph in onnxruntime in two parts, from state to state."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    session = onnxruntime.InferenceSession(onnx_graph(program))
+    given = inputs.astype("int64" if program.symbols else program.dtype)
+    names = [each.name for each in session.get_outputs()]
+    first = dict(zip(names, session.run(None, {"inputs": given[:2]}), strict=True))
+    states = {name.removesuffix(".after"): value for name, value in first.items() if name != "outputs"}
+    return np.concatenate([first["outputs"], session.run(["outputs"], {"inputs": given[2:], **states})[0]])
 
 
 def run_c(program: Program, folder: Path, inputs: Any) -> Any:
