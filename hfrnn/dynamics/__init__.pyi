@@ -1,5 +1,12 @@
 from .conversion import to_state as to_state
 from .conversion import to_vectors as to_vectors
+from .exponents import Lyapunov as Lyapunov
+from .exponents import lyapunov as lyapunov
+from .paths import Components as Components
+from .paths import Perturbation as Perturbation
+from .paths import Trajectories as Trajectories
+from .paths import perturb as perturb
+from .paths import trajectories as trajectories
 from .points import FixedPoints as FixedPoints
 from .points import Linearization as Linearization
 from .points import fixed_points as fixed_points

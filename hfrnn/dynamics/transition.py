@@ -23,11 +23,12 @@ import numpy as np
 from hfrnn.arrays.array_checks import array, is_array
 from hfrnn.arrays.backend import Array, Buffers, HostArray, get_backend, host_copy
 from hfrnn.checks import instance, is_whole, shown
+from hfrnn.data.scaling import Scaling
 from hfrnn.dynamics.products import RepeatedRows, Zeros
 from hfrnn.dynamics.state_vectors import Clock, StateVectors
 from hfrnn.engine.layers import Columns
 from hfrnn.engine.network import Network
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.kernels.base import Tape
 
 COLUMNS = 1024
@@ -134,6 +135,19 @@ class Transition:
             )
         return found.astype(np.int64)
 
+    def time_series(self, inputs: Any, scaling: Scaling | None, name: str = "inputs") -> HostArray:
+        """Return inputs of T steps, (T, B, n_in) or (T, B), as the network reads them, after checking them."""
+        instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
+        found = np.asarray(host_copy(inputs)) if is_array(inputs) else inputs
+        found = np.asarray(found) if isinstance(found, list | tuple) else found
+        axes = np.ndim(found) if isinstance(found, np.ndarray) else 0
+        if axes not in (2, 3) or not found.size or (axes == 2) != (found.dtype.kind in "iu"):
+            wanted = f"give real values (T, B, {self.n_in}), time first, or integer symbols (T, B)"
+            about = f"has shape {found.shape} and type {found.dtype}" if axes else f"is {shown(inputs)}"
+            raise InputError(f"{name} {about}: {wanted}")
+        series = self.series(found, found.shape[:2], name)
+        return series if scaling is None or axes == 2 else np.asarray(scaling.scale_inputs(series))
+
     def learned_state(self, B: int) -> HostArray:
         """Return the vectors (B, n) before the first step: zeros, or what the network has learned."""
         found = np.zeros((B, self.n))
@@ -227,6 +241,24 @@ class Transition:
         """Return the integers of a state one step later."""
         return [{name: time + 1 for name, time in layer.items()} for layer in clock]
 
+    def output_tangents(self, handed: list[HostArray], Rhanded: list[HostArray]) -> HostArray:
+        """Return the tangents of the outputs (B, n_outputs), from those of what the layers hand up."""
+        group, each, Reach = "output", [h[None] for h in handed], [h[None] for h in Rhanded]
+        Rz = self.net.head.routputs(self.p[group], self._still[group], each, Reach, self._head_tape())
+        return np.array(Rz[0])
+
+    def run(self, series: HostArray, vectors: HostArray, clock: Clock) -> tuple[HostArray, HostArray]:
+        """Return the vectors (T, B, n) and outputs (T, B, n_out) after every step; they have to be finite."""
+        (T, B), states = series.shape[:2], np.empty((*series.shape[:2], self.n))
+        outputs = np.empty((T, B, self.net.n_out))
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
+            for t in range(T):
+                vectors, handed, clock = self.forward(vectors, series[t], clock)
+                states[t], outputs[t] = vectors, self.outputs(handed)
+        if not np.isfinite(states[-1]).all():
+            raise NonFiniteError("the states are not finite: the weights are too large, use another checkpoint")
+        return states, outputs
+
     # ------------------------------------------------------------------ Jacobians
 
     def jacobian(self, vectors: HostArray, inputs: HostArray, clock: Clock, of_inputs: bool = False) -> Linear:
@@ -256,13 +288,12 @@ class Transition:
 
     def readout(self, vectors: HostArray, inputs: HostArray, clock: Clock) -> HostArray:
         """Return the derivative of the outputs of a step in the state before it, (B, n_outputs, n)."""
-        (B, n), group = vectors.shape, "output"
+        B, n = vectors.shape
         copies = np.tile(vectors, (n, 1)), np.tile(inputs, (n, *(1,) * (inputs.ndim - 1)))
         _, hs, _ = self.forward(*copies, clock, records=True)
         _, Rhs = self.tangents(np.eye(n), None, B)
-        each, Reach = [h[None] for h in hs], [h[None] for h in Rhs]
-        Rz = self.net.head.routputs(self.p[group], self._still[group], each, Reach, self._head_tape())
-        return np.array(Rz[0]).reshape(n, B, -1).transpose(1, 2, 0)
+        Rz = self.output_tangents(hs, Rhs)
+        return Rz.reshape(n, B, -1).transpose(1, 2, 0)
 
     def _head_tape(self) -> Tape:
         return Tape("head.", *(Buffers(get_backend("numpy"), self.dtype) for _ in range(2)))

@@ -6,7 +6,6 @@ import pytest
 pytest.importorskip("jax", reason="the oracle needs JAX: install the extra oracle")
 
 import jax
-from support.slow import slow_unless
 
 import hfrnn
 from hfrnn.dynamics import step_jacobian
@@ -16,12 +15,10 @@ from .settings import SMALL
 
 STACKS = [((4,), True), ((4, 2), True), ((4, 2), False)]
 ROWS = [(arch, *stack) for arch in sizes.SLOTS for stack in STACKS]
-QUICK = {"lstm"}
 
 
-@pytest.mark.parametrize(
-    ("arch", "hidden", "direct_input"), slow_unless(lambda arch, hidden, _: arch in QUICK and hidden == (4,), ROWS)
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("arch", "hidden", "direct_input"), ROWS)
 def test_jacobians_agree(arch, hidden, direct_input):
     arguments = {"n_in": 3, "hidden": hidden, "n_out": 2, "loss": "squared", "direct_input": direct_input}
     arguments |= SMALL.get(arch, {})
