@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.array_checks import array
-from hfrnn.arrays.backend import HostArray, host_copy
+from hfrnn.arrays.backend import HostArray
 from hfrnn.checks import instance
-from hfrnn.dynamics.state_vectors import StateVectors
+from hfrnn.dynamics.state_vectors import StateVectors, on_host
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 
@@ -85,8 +85,10 @@ def to_state(net: Network, vectors: Any) -> list[dict[str, Any]]:
     {'c': (4, 3), 'h': (4, 3)}
     """
     places = _places(net)
-    found = array("vectors", vectors, (None, places.n), finite=True).astype(np.float64)
-    return places.unpack(host_copy(found), places.clock())
+    found = array("vectors", on_host("vectors", vectors), (None, places.n), finite=True).astype(np.float64)
+    if not len(found):
+        raise InputError("vectors are empty: give one vector or more")
+    return places.unpack(found, places.clock())
 
 
 def _places(net: Network) -> StateVectors:

@@ -12,6 +12,7 @@ from hfrnn.arrays.array_checks import array, is_array
 from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.checks import count, instance, shown, string
 from hfrnn.data.scaling import Scaling
+from hfrnn.dynamics.state_vectors import on_host
 from hfrnn.dynamics.transition import Transition
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
@@ -99,9 +100,10 @@ class Trajectories:
         parts = [[_mean(x[:, of == c]) for c in range(len(values))] for x in (self.states, self.outputs)]
         return values.tolist(), np.stack(parts[0]), np.stack(parts[1])
 
-    def components(self, k: int = 3) -> Components:
-        """Return the k principal components of the visited states; at most n, the number of state entries."""
-        k, states = count("k", k, 1, self.states.shape[2]), self.visited()
+    def components(self, k: int | None = None) -> Components:
+        """Return the k principal components of the visited states: 3 by default, at most n."""
+        states, n = self.visited(), self.states.shape[2]
+        k = min(3, n) if k is None else count("k", k, 1, n)
         mean = states.mean(axis=0)
         _, sizes, directions = np.linalg.svd(states - mean, full_matrices=len(states) < len(mean))
         variances = np.zeros(len(directions))
@@ -277,8 +279,8 @@ def perturb(
     (T, B), (h, clock) = series.shape[:2], step.places.checked("state", state)
     if len(h) != B:
         raise InputError(f"state has {counted(len(h), 'sequence')}, and inputs has {B}: give one state for each")
-    found = np.asarray(host_copy(changes)) if is_array(changes) or isinstance(changes, list | tuple) else changes
-    shape = (None, step.n) if np.ndim(found) == 2 else (None, B, step.n)
+    found = on_host("changes", changes)
+    shape = (None, step.n) if found.ndim == 2 else (None, B, step.n)
     more = np.asarray(array("changes", found, shape, finite=True), np.float64)
     C, every = len(more), h + (more[:, None] if more.ndim == 2 else more)  # (C, B, n)
     if not C:

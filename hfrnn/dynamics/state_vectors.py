@@ -12,14 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.array_checks import array, is_array
-from hfrnn.arrays.backend import HostArray, host_copy
+from hfrnn.arrays.array_checks import array, as_array, is_array
+from hfrnn.arrays.backend import HostArray, get_backend, host_copy
 from hfrnn.checks import is_whole, shown
 from hfrnn.engine.layers import Layer
 from hfrnn.errors import InputError
 
 Clock = list[dict[str, int]]
 """The integers of a state, by name, for each layer."""
+
+
+def on_host(name: str, value: Any) -> HostArray:
+    """Return an array, or a list of numbers, as a NumPy array, after checking that it is one."""
+    return np.asarray(as_array(name, host_copy(value), get_backend("numpy")))
 
 
 class StateVectors:
@@ -73,7 +78,7 @@ class StateVectors:
     def checked(self, name: str, state: Any) -> tuple[HostArray, Clock]:
         """Return vectors (B, n) in float64 and integers from what a caller gives: a state, or an array (..., n)."""
         if is_array(state):
-            found = np.asarray(host_copy(state))
+            found = on_host(name, state)
             if found.ndim < 1 or found.shape[-1] != self.n:
                 raise InputError(
                     f"{name} has shape {found.shape}: this network has {self.n} state entries, so give an array "

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hfrnn.arrays.array_checks import array, is_array
+from hfrnn.arrays.array_checks import array, shown_type
 from hfrnn.arrays.backend import Array, Buffers, HostArray, get_backend, host_copy
-from hfrnn.checks import instance, is_whole, shown
+from hfrnn.checks import instance, is_whole
 from hfrnn.data.scaling import Scaling
 from hfrnn.dynamics.products import RepeatedRows, Zeros
-from hfrnn.dynamics.state_vectors import Clock, StateVectors
+from hfrnn.dynamics.state_vectors import Clock, StateVectors, on_host
 from hfrnn.engine.layers import Columns
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
@@ -112,18 +112,15 @@ class Transition:
 
     def series(self, inputs: Any, shape: tuple[int, ...], name: str = "inputs") -> HostArray:
         """Return inputs of a shape (B,) or (T, B), with one more axis for real values, after checking them."""
-        found = np.asarray(host_copy(inputs)) if is_array(inputs) else inputs
-        found = np.asarray(found) if is_whole(inputs) or isinstance(inputs, list | tuple) else found
+        found = np.asarray(inputs) if is_whole(inputs) else on_host(name, inputs)
         axes = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
         wanted = f"give real values ({', '.join(map(str, shape))}, {self.n_in}) or ({self.n_in},), or symbols ({axes})"
-        if not isinstance(found, np.ndarray):
-            raise InputError(f"{name} is {shown(inputs)}: {wanted}")
         symbols = found.dtype.kind in "iu"
         whole = shape if symbols else (*shape, self.n_in)
         if found.shape == whole[len(shape) :]:
             found = np.broadcast_to(found, whole)
         if found.shape != whole or found.dtype.kind not in "iuf":
-            raise InputError(f"{name} has shape {found.shape} and type {found.dtype}: {wanted}")
+            raise InputError(f"{name} has shape {found.shape} and type {shown_type(found)}: {wanted}")
         if not symbols:
             if self.net.embedding is not None:
                 raise InputError(f"{name} has real values, and the network has an embedding: give integer symbols")
@@ -138,13 +135,13 @@ class Transition:
     def time_series(self, inputs: Any, scaling: Scaling | None, name: str = "inputs") -> HostArray:
         """Return inputs of T steps, (T, B, n_in) or (T, B), as the network reads them, after checking them."""
         instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
-        found = np.asarray(host_copy(inputs)) if is_array(inputs) else inputs
-        found = np.asarray(found) if isinstance(found, list | tuple) else found
-        axes = np.ndim(found) if isinstance(found, np.ndarray) else 0
+        found = on_host(name, inputs)
+        axes = found.ndim
         if axes not in (2, 3) or not found.size or (axes == 2) != (found.dtype.kind in "iu"):
-            wanted = f"give real values (T, B, {self.n_in}), time first, or integer symbols (T, B)"
-            about = f"has shape {found.shape} and type {found.dtype}" if axes else f"is {shown(inputs)}"
-            raise InputError(f"{name} {about}: {wanted}")
+            raise InputError(
+                f"{name} has shape {found.shape} and type {shown_type(found)}: give real values (T, B, {self.n_in}), "
+                "time first, or integer symbols (T, B)"
+            )
         series = self.series(found, found.shape[:2], name)
         return series if scaling is None or axes == 2 else np.asarray(scaling.scale_inputs(series))
 

@@ -10,18 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import api_calls, api_calls_curvature, api_calls_kernels, api_calls_optim, api_calls_runs
+from support import (
+    api_calls,
+    api_calls_curvature,
+    api_calls_dynamics,
+    api_calls_kernels,
+    api_calls_optim,
+    api_calls_runs,
+)
 from support.api_calls import Call
 
 import hfrnn
 from hfrnn.errors import HfrnnError
 
-TABLES = (api_calls, api_calls_curvature, api_calls_optim, api_calls_kernels, api_calls_runs)
+TABLES = (api_calls, api_calls_curvature, api_calls_dynamics, api_calls_optim, api_calls_kernels, api_calls_runs)
 CALLS = [call for table in TABLES for call in table.CALLS]
 LONGEST_MESSAGE = 600
 RESULTS = {
-    "BracketProbe", "Evaluation", "Influence", "Laplace", "LaplacePrediction", "LoadedRun", "Minimum", "Pool",
-    "Prediction", "ProbeCurves", "Score", "Spectrum", "TraceEstimate", "TrainingResult",
+    "BracketProbe", "Components", "Evaluation", "FixedPoints", "Influence", "Laplace", "LaplacePrediction",
+    "Linearization", "LoadedRun", "Lyapunov", "Minimum", "Perturbation", "Pool", "Prediction", "ProbeCurves",
+    "Score", "Spectrum", "TraceEstimate", "TrainingResult", "Trajectories",
 }  # fmt: skip
 """Classes whose objects hfrnn makes."""
 BASES = {"Callback", "DataKind", "FirstOrderOptimizer", "Kernel", "Optimizer", "Tape"}
@@ -79,7 +87,8 @@ def test_the_base_of_every_call_is_valid() -> None:
 
 
 def test_every_public_function_and_class_is_tried() -> None:
-    public = {name: getattr(hfrnn, name) for name in hfrnn.__all__ if callable(getattr(hfrnn, name))}
+    names = [(of, name) for of in (hfrnn, hfrnn.dynamics) for name in of.__all__]
+    public = {name: getattr(of, name) for of, name in names if callable(getattr(of, name))}
     checked = {name for name, each in public.items() if not (inspect.isclass(each) and issubclass(each, Exception))}
     assert checked - {call.name.partition(" ")[0] for call in CALLS} == RESULTS | BASES | {"architectures"}
     assert len(ALL) > 5000

@@ -12,7 +12,7 @@ from support.terminal import COMMAND
 from support.tiny_runs import FLAGS, text_file
 
 import hfrnn
-from hfrnn.cli.output import COMPILING
+from hfrnn.cli.output import compiling
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_compiling_is_told_once_and_only_when_it_happens(uncompiled: dict[str, s
         done = subprocess.run(
             [*COMMAND, *words], cwd=tmp_path, env=uncompiled, capture_output=True, text=True, check=True
         )
-        return (done.stdout + done.stderr).count(COMPILING)
+        return (done.stdout + done.stderr).count(compiling())
 
     assert told(*train, "first") == 1
     assert told(*train, "second") == 0

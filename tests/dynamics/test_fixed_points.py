@@ -133,11 +133,10 @@ def test_a_fixed_point_of_any_architecture_stays_where_it_is(arch: str) -> None:
     found = fixed_points(net, theta, np.array([0.5, -0.5]), 0.1 * np.random.default_rng(0).standard_normal((5, n)))
     if arch != "lstm-1997":  # its cell without a forget gate need not have one
         assert len(found) >= 1
-    wide = hfrnn.Network(**{**net.config, "dtype": "float64"})
-    steps = found.period
-    state = hfrnn.dynamics.to_state(wide, found.states)
     if len(found):
-        inputs = np.broadcast_to([0.5, -0.5], (steps, len(found), 2))
+        wide = hfrnn.Network(**{**net.config, "dtype": "float64"})
+        inputs = np.broadcast_to([0.5, -0.5], (found.period, len(found), 2))
+        state = hfrnn.dynamics.to_state(wide, found.states)
         _, after = wide.run(theta, hfrnn.Batch(inputs, initial_state=state))
         assert np.linalg.norm(to_vectors(wide, after) - found.states, axis=1).max() <= 1.001e-8
 

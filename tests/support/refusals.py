@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hfrnn.cli import main
-from hfrnn.cli.output import COMPILING
+from hfrnn.cli.output import compiling
 from hfrnn.runs.config import all_options
 
 from .tiny_runs import TEXT, snapshot
@@ -82,7 +82,7 @@ def refused(*arguments: str, code: int = 2) -> str:
     before = snapshot(Path())
     result = call(*arguments)
     assert result.exit_code == code, (arguments, result.exit_code, result.output)
-    assert result.stdout.replace(f"{COMPILING}\n", "") == ""  # numba may compile before the error is found
+    assert result.stdout.replace(f"{compiling()}\n", "") == ""  # numba may compile before the error is found
     assert snapshot(Path()) == before, "something was written"
     return sentence_of(result.stderr)
 
