@@ -46,6 +46,8 @@ from .errors import MissingExtraError as MissingExtraError
 from .errors import NonFiniteError as NonFiniteError
 from .errors import StorageError as StorageError
 from .exports.export import export as export
+from .interop.estimators import SequenceClassifier as SequenceClassifier
+from .interop.estimators import SequenceRegressor as SequenceRegressor
 from .kernels.base import Kernel as Kernel
 from .kernels.base import Slot as Slot
 from .kernels.base import Tape as Tape

@@ -28,7 +28,7 @@ NARROW = {  # packages that may import less than all layers below
 ONLY_IN = {
     "cupy": {"arrays", "kernels"}, "cupyx": {"arrays", "kernels"}, "mpi4py": {"ranks"}, "numba": {"arrays", "kernels"},
     "tensorboard": {"tensorboard"}, "mido": {"data"}, "pandas": {"data", "dynamics"}, "h5py": {"data"},
-    "onnx": {"exports"},
+    "onnx": {"exports"}, "sklearn": {"interop"},
 }  # fmt: skip
 OPTIM_IMPORTS = {"numpy", "scipy", "hfrnn"} | set(sys.stdlib_module_names)
 NEVER = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
@@ -168,7 +168,7 @@ def test_a_wrong_import_is_noticed() -> None:
 
 def test_importing_hfrnn_loads_nothing_heavy() -> None:
     heavy = ["matplotlib", "jax", "torch", "cupy", "cupyx", "pooch", "rich", "click", "safetensors", "mpi4py", "pandas"]
-    heavy.append("h5py")
+    heavy += ["h5py", "sklearn"]
     code = f"import sys, hfrnn; print(*sorted(set({heavy}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -148,7 +148,7 @@ def recording_parts(
     left_out = 0
     for name, recordings in found.items():
         step = stride if name == "train" else window - burn_in
-        begins = [_begins(len(each.inputs), window, step, burn_in, name == "train") for each in recordings]
+        begins = [window_starts(len(each.inputs), window, step, burn_in, name == "train") for each in recordings]
         made = [_cut(each, at, window, burn_in) for each, at in zip(recordings, begins, strict=True) if len(at)]
         whole = joined([part for part in made if part.lengths.size])
         if whole is None:
@@ -240,7 +240,7 @@ def _by_time(
     return cut
 
 
-def _begins(steps: int, window: int, stride: int, burn_in: int, overlapping: bool) -> NDArray[np.int64]:
+def window_starts(steps: int, window: int, stride: int, burn_in: int, overlapping: bool) -> NDArray[np.int64]:
     """Return where the windows of a recording begin; nowhere if it is no longer than the burn-in.
 
     The last training window ends with the recording; a recording that is shorter than a window is one by itself.

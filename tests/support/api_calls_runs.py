@@ -60,6 +60,17 @@ def train(**options: Any) -> Any:
     return None if right else hfrnn.train(**options)
 
 
+def fitting(kind: str) -> Any:
+    """Return a function that fits an estimator whose arguments are tried, under the name of its class."""
+
+    def fit(**arguments: Any) -> Any:
+        y = np.arange(6) % 2
+        return getattr(hfrnn, kind)(arch="rnn", **{"hidden": 1, "updates": 1, **arguments}).fit(np.eye(6)[:, :2], y)
+
+    fit.__qualname__ = kind
+    return fit
+
+
 KNOWN = {"net": net, "theta": theta, "vocabulary": vocabulary}
 NET, VOCABULARY = instance(net, batch), instance(vocabulary, net)
 KNOWN_SYMBOL = nothing().plus({"right": (lambda: "c", None), "bytes": (lambda: b"c", False)})
@@ -169,5 +180,13 @@ CALLS: list[Call] = [
         }),
     Call(train, ARRAYS, {"data": DATA, "batches": NOT_GIVEN, "valid": NOT_GIVEN}, "on arrays"),
 ]  # fmt: skip
+for name in ("SequenceRegressor", "SequenceClassifier") if find_spec("sklearn") is not None else ():
+    CALLS.append(
+        Call(fitting(name), {},
+            {
+                "window": costly(count(1)), "burn_in": costly(count().or_none()), "hidden": costly(count(1).or_none()),
+                "validation_fraction": costly(number(0, 1, open_high=True)),
+            })
+    )  # fmt: skip
 if find_spec("tensorboard") is not None:
     CALLS.append(tried(TensorBoard, {}, folder=new_path().or_none()))
