@@ -49,8 +49,9 @@ class Network(Layout):
     l2 : float
         Adds `l2/2 * |theta|^2` to the objective.
     activation : {"tanh", "logistic", "relu", "softplus"}
-        For `rnn`, the four `hornn`, `leaky`, `rate`, `fnn` and `fofe-fnn`: the activation function of the hidden units;
-        for `state-space`, of the units in the transition. "softplus" is for `leaky`, `rate` and `state-space`.
+        For `rnn`, the four `hornn`, `leaky`, `rate`, `low-rank`, `fnn` and `fofe-fnn`: the activation function of the
+        hidden units; for `state-space`, of the units in the transition. "softplus" is for `leaky`, `rate`, `low-rank`
+        and `state-space`.
     order : int
         For the four `hornn`: number of previous steps that a step depends on, 1 or more. For `fnn`: number of inputs
         that a step of the first layer reads, its own included. Default 3.
@@ -65,10 +66,10 @@ class Network(Layout):
         For `scrn`: number of context units of each layer, 0 or more; default 40. With context units, the hidden size
         may be 0.
     leak : float
-        For `leaky` and `rate`: share of the way to its new value that a unit moves in a step, dt/tau, above 0 and at
+        For `leaky`, `rate` and `low-rank`: share of the way to its new value that a unit moves in a step, dt/tau, above 0 and at
         most 1; default 0.2.
     learn_leak : bool
-        For `leaky` and `rate`: whether to learn one leak per unit, starting at `leak`.
+        For `leaky`, `rate` and `low-rank`: whether to learn one leak per unit, starting at `leak`.
     periods : sequence of int, optional
         For `clockwork` and `hierarchical`: the period of each module, 1 or more, in any order. The number of modules
         must divide every hidden size. By default 1, 2, 4, ..., with the largest number of modules up to 8 that divides
@@ -78,6 +79,11 @@ class Network(Layout):
         must divide every hidden size. By default the largest of 3, 2 and 1 that does.
     units : int
         For `state-space`: number of nonlinear units in the transition, 1 or more; default 16.
+    rank : int
+        For `low-rank`: rank of the recurrent matrix, 1 or more; default 2.
+    dt, gamma, epsilon : float
+        For `coupled-oscillator`: time step, above 0 and at most 1, default 0.042; squared frequency of an uncoupled
+        oscillator, 0 or more, default 2.7; damping, 0 or more, default 4.7.
     candidate_bias : bool
         For `gru-torch`: whether the recurrent part of the candidate has a bias of its own, b_hn; default True.
     learn_initial_state : bool

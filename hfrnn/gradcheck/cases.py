@@ -27,6 +27,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "hornn-max": ({"order": 2, "activation": "logistic"}, {"order": 7}),
     "hornn-fofe": ({"order": 2, "alpha": 0.9}, {"order": 7, "activation": "logistic"}),
     "hornn-gated": ({"order": 1, "activation": "logistic"},),
+    "low-rank": ({"rank": 1, "activation": "softplus", "learn_leak": True}, {"rank": 4, "activation": "logistic"}),
+    "coupled-oscillator": ({"dt": 0.5, "gamma": 0.3, "epsilon": 0.9},),
     "leaky": ({"activation": "logistic"}, {"activation": "softplus", "learn_leak": True}, {"activation": "relu"}),
     "rate": ({"activation": "logistic", "leak": 1.0}, {"activation": "softplus", "learn_leak": True}),
     "scrn": ({"learn_alpha": True}, {"learn_alpha": True, "alpha": 0.3, "hidden": 0}, {"context": 0}),

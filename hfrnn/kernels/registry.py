@@ -42,6 +42,8 @@ _kernels: dict[str, str | type[Kernel]] = {
     "gated-feedback": "hfrnn.kernels.gated_feedback:GatedFeedback",
     "hierarchical": "hfrnn.kernels.hierarchical:Hierarchical",
     "state-space": "hfrnn.kernels.state_space:StateSpace",
+    "low-rank": "hfrnn.kernels.low_rank:LowRank",
+    "coupled-oscillator": "hfrnn.kernels.coupled_oscillator:CoupledOscillator",
 }
 """The reference kernels: "module:class", which is imported when first used, or the class of a user."""
 
@@ -68,6 +70,8 @@ _variants: dict[str, dict[str, str]] = {
         "gated-feedback": "hfrnn.kernels.numba.gated_feedback:GatedFeedback",
         "fofe-fnn": "hfrnn.kernels.numba.fofe_fnn:FOFEFNN",
         "state-space": "hfrnn.kernels.numba.state_space:StateSpace",
+        "low-rank": "hfrnn.kernels.numba.low_rank:LowRank",
+        "coupled-oscillator": "hfrnn.kernels.numba.coupled_oscillator:CoupledOscillator",
     },
     "cupy": {
         "rnn": "hfrnn.kernels.cuda.rnn:RNN",
@@ -89,6 +93,8 @@ _variants: dict[str, dict[str, str]] = {
         "lstm-1997": "hfrnn.kernels.cuda.lstm_1997:LSTM1997",
         "hierarchical": "hfrnn.kernels.cuda.clockwork:Hierarchical",
         "state-space": "hfrnn.kernels.cuda.state_space:StateSpace",
+        "low-rank": "hfrnn.kernels.cuda.low_rank:LowRank",
+        "coupled-oscillator": "hfrnn.kernels.cuda.coupled_oscillator:CoupledOscillator",
     },
 }
 """The faster variants, by backend and architecture. An architecture without one runs its reference kernel."""

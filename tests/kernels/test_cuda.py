@@ -118,7 +118,8 @@ def test_real_arrays_never_run_the_reference_routines(arch, monkeypatch):
         net.hessian(net.init(), batch) @ net.init(seed=1)
 
 
-TWO_PRODUCTS = ("mrnn", "mlstm", "mlstm-standard", "gru", "hornn-gated", "state-space")
+ONE_LAUNCH = ("hornn-gated", "coupled-oscillator")
+TWO_PRODUCTS = ("mrnn", "mlstm", "mlstm-standard", "gru", "state-space", "low-rank", *ONE_LAUNCH)
 PRODUCTS = dict.fromkeys(ARCHITECTURES, 1) | dict.fromkeys(TWO_PRODUCTS, 2)
 """Matrix products of a step: one for each recurrent matrix. The N matrices of a HORNN are one batched product, and A
 and W_1 of state-space are one matrix."""
@@ -148,7 +149,7 @@ def used_by_more_steps(arch, routine, device, monkeypatch):
 @pytest.mark.parametrize("routine", ["forward", "rforward", "backward"])
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_a_step_is_one_launch_for_each_product_and_nothing_else(arch, routine, monkeypatch):
-    expected = {"matmul": 4 * PRODUCTS[arch], "launch": 4 * (1 if arch == "hornn-gated" else PRODUCTS[arch])}
+    expected = {"matmul": 4 * PRODUCTS[arch], "launch": 4 * (1 if arch in ONE_LAUNCH else PRODUCTS[arch])}
     assert used_by_more_steps(arch, routine, small_memory, monkeypatch) == expected
 
 

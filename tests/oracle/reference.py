@@ -82,6 +82,15 @@ def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tupl
         rate_of = ACTIVATIONS[config.activation]
         x = (1 - leak) * past["x"] + leak * (u["x"] + rate_of(past["x"]) @ p["W_h"])
         return {"x": x}, rate_of(x), x
+    if config.arch == "low-rank":
+        rate_of, J = ACTIVATIONS[config.activation], p["M"].T @ p["N"].T / config.hidden[layer]
+        x = (1 - leak) * past["x"] + leak * (u["x"] + (J @ rate_of(past["x"]).T).T)
+        return {"x": x}, rate_of(x), x
+    if config.arch == "coupled-oscillator":
+        y, z = past["y"], past["z"]
+        force = jnp.tanh(u["z"] + y @ p["W_h"] + z @ p["W_z"])
+        z = z + config.dt * (force - config.gamma * y - config.epsilon * z)
+        return {"y": y + config.dt * z, "z": z}, y + config.dt * z, jnp.zeros_like(y)
     if config.arch == "state-space":
         units = ACTIVATIONS[config.activation](u["g"] + past["h"] @ p["W_1"])
         h = u["h"] + past["h"] @ p["A"] + units @ p["W_3"]

@@ -24,7 +24,8 @@ SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
     "fofe-fnn": [("b", True, False)],  # after s0, s1, ... for the codes
     "gated-feedback": [("h", True, True), ("g", False, True), ("u", True, False)],
     "hierarchical": [("h", True, True)],
-    "state-space": [("h", True, True), ("g", True, True)],
+    "state-space": [("h", True, True), ("g", True, True)], "low-rank": [("x", True, True)],
+    "coupled-oscillator": [("z", True, True)],
 }  # fmt: skip
 BIAS_ONLY = {("fofe-fnn", "b"), ("gated-feedback", "u")}
 GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
@@ -36,7 +37,7 @@ GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
 }
 OUTPUT_BIAS = {"lstm", "lstm-1997", "mlstm-standard", "gru", "gru-torch", "state-space"}  # on by default
 ONE_PREACTIVATION = {"rnn", "mrnn", "lstm-krause", "mlstm", "hornn", "hornn-max", "hornn-fofe", "hornn-gated", "rate"}
-ONE_PREACTIVATION |= {"fnn", "fofe-fnn", "gated-feedback"}
+ONE_PREACTIVATION |= {"fnn", "fofe-fnn", "gated-feedback", "low-rank"}
 NEVER_READ = ", never read"
 
 
@@ -67,6 +68,10 @@ class Config:
     sublayers: int | None = None
     codes: int = 1
     units: int = 16
+    rank: int = 2
+    dt: float = 0.042
+    gamma: float = 2.7
+    epsilon: float = 4.7
     classes: int | tuple[int, ...] | None = None
     learn_initial_state: bool = False
 
@@ -141,6 +146,10 @@ class Config:
             return {"W_h": (H, 3 * H)}
         if self.arch == "state-space":
             return {"A": (H, H), "W_1": (H, self.units), "W_3": (self.units, H)}
+        if self.arch == "low-rank":
+            return {"N": (H, self.rank), "M": (self.rank, H)} | ({"q": (H,)} if self.learn_leak else {})
+        if self.arch == "coupled-oscillator":
+            return {"W_h": (H, H), "W_z": (H, H)}
         if self.arch == "gru-torch":
             return {"W_h": (H, 3 * H)} | ({"b_hn": (H,)} if self.candidate_bias else {})
         if self.arch == "gru":
@@ -156,8 +165,10 @@ class Config:
             n = self.steps(layer)
             codes = {"s": (B, H)} if self.kind(layer) == "fofe-fnn" else {}
             return codes | ({"partial": (n - 1, B, H)} if n > 1 else {})
-        if self.arch == "rate":
+        if self.arch in ("rate", "low-rank"):
             return {"x": (B, H)}
+        if self.arch == "coupled-oscillator":
+            return {"y": (B, H), "z": (B, H)}
         more = {"scrn": {"s": (B, self.context)}, "clockwork": {"t": ()}, "hierarchical": {"t": ()}}
         return {"h": (B, H)} | ({"c": (B, H)} if "lstm" in self.arch else more.get(self.arch, {}))
 

@@ -27,6 +27,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "fofe-fnn": [{"codes": 3}], "scrn": [{"learn_alpha": True, "context": 3}, {"context": 0}],
     "gru-torch": [{"candidate_bias": False}], "clockwork": [{"periods": [2, 1, 4]}, {"periods": [1]}],
     "hierarchical": [{"periods": [1, 2, 1]}], "gated-feedback": [{"sublayers": 1}],
+    "low-rank": [{"learn_leak": True, "rank": 3, "activation": "logistic"}],
 }  # fmt: skip
 """Options of architectures beside the default ones."""
 SHAPES: list[dict[str, Any]] = [
