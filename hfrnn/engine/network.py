@@ -66,8 +66,8 @@ class Network(Layout):
         For `scrn`: number of context units of each layer, 0 or more; default 40. With context units, the hidden size
         may be 0.
     leak : float
-        For `leaky`, `rate` and `low-rank`: share of the way to its new value that a unit moves in a step, dt/tau, above 0 and at
-        most 1; default 0.2.
+        For `leaky`, `rate` and `low-rank`: share of the way to its new value that a unit moves in a step, dt/tau, above
+        0 and at most 1; default 0.2.
     learn_leak : bool
         For `leaky`, `rate` and `low-rank`: whether to learn one leak per unit, starting at `leak`.
     periods : sequence of int, optional

@@ -40,7 +40,7 @@ class Case:
 
 LOSSES = ["softmax", "class-softmax", "logistic", "squared"]
 SMALL = {"scrn": {"context": 2}, "clockwork": {"periods": (1, 2)}, "hierarchical": {"periods": (1, 2)}}
-SMALL |= {"state-space": {"units": 4}}
+SMALL |= {"state-space": {"units": 4}, "coupled-oscillator": {"dt": 0.5, "gamma": 0.8, "epsilon": 0.6}}
 
 
 @dataclass(frozen=True)
