@@ -171,6 +171,7 @@ def merged(
     is left out in a run that is resumed, whose configuration is `stored`.
     """
     from hfrnn.kernels.registry import kernel_class
+    from hfrnn.runs.first_weights import with_network
     from hfrnn.runs.resume import resumed_config
 
     given = checked_options(given, "hfrnn train")
@@ -190,6 +191,8 @@ def merged(
             raise InputError(Message(f"{argument(one)} and {argument(other)} were given: give one of them"))
     if "arch" in chosen:
         kernel_class(chosen["arch"])
+    if stored is None:
+        chosen = with_network(chosen)
     full = TrainConfig(**chosen).resolved() if stored is None else resumed_config(stored, chosen)
     for name in given:
         if why := useless(name, full):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +18,9 @@ from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.errors import CheckpointError, InputError, Message
 from hfrnn.files import open_to_read
-from hfrnn.kernels.registry import declared_options
 from hfrnn.optim.average import AVERAGE
-from hfrnn.option import argument
 from hfrnn.runs.checkpoint import Arrays, checkpoint_bytes, load_checkpoint
-from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
-from hfrnn.runs.options import run_options
 from hfrnn.runs.outputs import Output
 from hfrnn.runs.run_constraints import CONSTRAINTS, stored_constraints
 from hfrnn.wording import brief, counted
@@ -163,46 +158,6 @@ def load_scaling(run: str | Path) -> Scaling | None:
     True
     """
     return RunFolder(checked_path("run", run)).scaling()
-
-
-def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) -> HostArray | None:
-    """Return the best weights of the run that `config.init_from` names, for a new run to start from; None for no run.
-
-    `network` has `n_in`, `n_out` and `loss` of the new run's network; messages name its `data`.
-    """
-    if config.init_from is None:
-        return None
-    run = config.init_from
-    _check_same_shape(run, RunFolder(run).config(), config)
-    net, theta, _ = load(run)
-    for name, stored in (("n_in", net.n_in), ("n_out", net.n_out), ("loss", net.loss_name)):
-        if stored != network[name]:
-            sizes = f"have {name} {stored}, and {data} needs {network[name]}"
-            raise InputError(f"the weights of {run} {sizes}: give data of that kind, or another run")
-    return np.asarray(theta)
-
-
-def _check_same_shape(run: str, stored: TrainConfig, config: TrainConfig) -> None:
-    """Raise InputError unless two configurations share all options that decide which weights a network has."""
-    names = [*(name for name, option in run_options().items() if option.shapes), *declared_options()]
-    differing = [name for name in names if _shape_of(getattr(stored, name)) != _shape_of(getattr(config, name))]
-    if differing:
-        theirs, ours = (", ".join(_in_words(name, getattr(each, name)) for name in differing)
-                        for each in (stored, config))  # fmt: skip
-        differ = f"the weights of {{0}} are for another network: it has {theirs}, and this run {ours}"
-        raise InputError(Message(f"{differ}; give the options of that run", run))
-
-
-def _shape_of(value: Any) -> Any:
-    """Return an option's value, with None for the number 0: no classes, as if none were asked for."""
-    return None if value == 0 and not isinstance(value, bool) else value
-
-
-def _in_words(name: str, value: Any) -> str:
-    """Return an option with its value, as a part of a template."""
-    if value is None:
-        return f"no {argument(name)}"
-    return argument(name, ",".join(map(str, value)) if isinstance(value, tuple) else value)
 
 
 # ------------------------------------------------------------------ one file with a network

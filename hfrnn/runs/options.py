@@ -92,7 +92,10 @@ GENERAL: tuple[Option, ...] = (
         most=1, otherwise="no fixed signs",
     ),
     _network("excitatory_output", bool, False, "Let only excitatory units feed the output, with weights of 0 or more."),
-    _network("init_from", str, None, "Run folder to start from: its best weights and its symbols.", path=True),
+    _network(
+        "init_from", str, None, "Run folder, or file of hfrnn.save, to start from: its best weights and its symbols.",
+        path=True,
+    ),
     _network("dtype", str, "float32", "Type of the numbers to compute with.", choices=DTYPES),
     _optimizer(
         "average", float, None,

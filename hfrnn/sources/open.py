@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from hfrnn.arrays.backend import HostArray
@@ -30,7 +31,7 @@ def open_source(config: TrainConfig, folder: RunFolder | None = None, given: Giv
     """Open the data of a run.
 
     The vocabulary, the classes and the scaling come from `folder` if it holds a state, else from the run that the
-    option `init_from` names, else from the data.
+    option `init_from` names, else from the data. A file that it names may give the vocabulary and the classes.
 
     Raises
     ------
@@ -43,14 +44,19 @@ def open_source(config: TrainConfig, folder: RunFolder | None = None, given: Giv
     """
     begins = folder is None or not folder.begun
     known = None if begins else folder
+    earlier = None
     if begins and config.init_from is not None:
-        known = RunFolder(config.init_from)
-        _check_first_run(config, known)
+        config.refuse(OF_WEIGHTS, Message("{init_from} gives the first weights"))
+        if os.path.isfile(config.init_from):
+            earlier = _earlier_of_file(config, config.init_from)
+        else:
+            known = RunFolder(config.init_from)
+            _check_first_run(config, known)
     if folder is None and config.data is not None:
         config.kind.check(config.data)
     _refuse_foreign_options(config)
     data = opened(config, folder, given)
-    data.prepare(None if known is None else _earlier(known, "best" if begins else "last"))
+    data.prepare(earlier if known is None else _earlier(known, "best" if begins else "last"))
     return Source(data)
 
 
@@ -117,6 +123,26 @@ def _earlier(folder: RunFolder, checkpoint: str) -> Earlier:
     return Earlier(str(folder.path), network, folder.vocabulary(), folder.scaling())
 
 
+def _earlier_of_file(config: TrainConfig, path: str) -> Earlier | None:
+    """Return what new data take over from a file of `hfrnn.save`: the symbols and the classes; None without symbols."""
+    from hfrnn.runs.load import load_saved  # the chain of imports stays short
+
+    net, _, vocabulary = load_saved(Path(path), "numpy")
+    level = config.kind.level(config.values)
+    if vocabulary is None or not level:
+        return None
+    if vocabulary.level != level:
+        raise InputError(Message(
+            "the symbols of {0} are for a text of {level:{1}}, and this run is on {2}: give data of that kind",
+            path, vocabulary.level, _described(config),
+        ))  # fmt: skip
+    config.refuse(("min_count", "max_vocabulary"), Message("{init_from} gives the symbols"))
+    network: dict[str, Any] = {
+        name: net.config[name] for name in ("n_in", "n_out", "loss", "classes") if name in net.config
+    }
+    return Earlier(path, lambda: network, vocabulary)
+
+
 def _refuse_foreign_options(config: TrainConfig) -> None:
     """Raise InputError if an option was given that has no effect on such data."""
     for name in config.given:
@@ -126,8 +152,6 @@ def _refuse_foreign_options(config: TrainConfig) -> None:
 
 def _check_first_run(config: TrainConfig, known: RunFolder) -> None:
     """Raise InputError unless a run with these options can start from the weights and symbols of another run."""
-    of_weights = ("initializer", "spectral_radius", "init_scale", "input_scale")
-    config.refuse(of_weights, Message("{init_from} gives the first weights"))
     config.refuse(("min_count", "max_vocabulary"), Message("{init_from} gives the symbols"))
     stored = known.config()
     if stored.kind.level(stored.values) != config.kind.level(config.values):
@@ -144,6 +168,8 @@ def _described(config: TrainConfig) -> Message:
     return Message("{0}, which is {1}", config.data, config.kind.about)
 
 
+OF_WEIGHTS = ("initializer", "spectral_radius", "init_scale", "input_scale")
+"""Options of the first weights."""
 LN2 = math.log(2)
 
 

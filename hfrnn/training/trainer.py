@@ -37,8 +37,8 @@ from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.ranks.mpi import ranks_of
 from hfrnn.ranks.one import ALONE, ALONE_IN_SLURM, Ranks, alone_in_slurm
 from hfrnn.runs.config import PATHS, TrainConfig, checked_options
+from hfrnn.runs.first_weights import as_file, first_weights, with_network
 from hfrnn.runs.folder import RunFolder
-from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
@@ -84,6 +84,7 @@ def train(
     batches: Callable[[Generator], Any] | None = None,
     valid: str | Path | Sequence[Any] | Mapping[str, Any] | Batch | Any = None,
     test: str | Path | Sequence[Any] | Any = None,
+    init_from: Any = None,
     comm: Any = None,
     **options: Any,
 ) -> TrainingResult:
@@ -107,6 +108,9 @@ def train(
         `rng` only, as a dict of such arrays or a `hfrnn.Batch`. To resume, give the function and `valid` again.
     valid, test : str, path, DataFrame, mapping of str to array or Batch, optional
         The options `valid` and `test`, or DataFrames; or, with `batches`, the sequences to validate on as `valid`.
+    init_from : path, or (net, theta), optional
+        The weights to start from: a run, a file of `hfrnn.save`, or a network and its weights. A file and a pair give
+        the options of the network too, and no scaling: data are scaled only with `standardize=True`.
     comm : mpi4py.MPI.Comm, optional
         Ranks that train together. Each makes the same call; rank 0 writes the run folder and calls the callbacks.
     **options
@@ -155,14 +159,13 @@ def train(
         resume = run_to_resume(config, resume)
     callbacks = _checked_callbacks(callbacks)
     given, named = _objects_and_names(data, batches, valid, test)
-    values, ranks = (
-        checked_options({**options, **named}, "train()"),
-        comm if isinstance(comm, Ranks) else ranks_of(comm),
-    )
-    with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
-        if resume is None:
-            config = TrainConfig(**values) if config is None else config.replace(**values)
-        return _trained(config or resume, values, (callbacks, interruption, given, ranks))
+    ranks = comm if isinstance(comm, Ranks) else ranks_of(comm)
+    with as_file(init_from, ranks.size) as first:
+        values = checked_options({**options, **named, **({} if first is None else {"init_from": first})}, "train()")
+        with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
+            if resume is None:
+                config = TrainConfig(**with_network(values)) if config is None else config.replace(**values)
+            return _trained(config or resume, values, (callbacks, interruption, given, ranks))
 
 
 def _trained(

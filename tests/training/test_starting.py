@@ -99,6 +99,7 @@ def test_unknown_symbols_of_the_new_text_follow_the_rule_of_unknown(tmp_path, ol
     ({"input_scale": 0.1}, "input_scale= was given, and init_from= gives the first weights"),
     ({"initializer": "sutskever"}, "initializer= was given, and init_from= gives the first weights"),
     ({"init_from": "nowhere"}, "nowhere is not a run folder"),
+    ({"init_from": 3}, "init_from is 3: give the folder of a run, a file of hfrnn.save, or a network"),
 ], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")  # fmt: skip
 def test_weights_for_another_network_are_refused(tmp_path, old, options, sentence):
     text_file(tmp_path)
@@ -200,3 +201,32 @@ def test_a_run_of_before_the_parts_had_checksums_names_its_text(tmp_path):
     text_file(tmp_path, TEXT + "x")
     with pytest.raises(CheckpointError, match=r"has changed since the run was started \(.*text\.txt\)"):
         train(resume=run, updates=4)
+
+
+@pytest.mark.parametrize("form", ["file", "pair"])
+def test_a_run_starts_from_a_saved_network_and_takes_its_options(tmp_path, form):
+    net = hfrnn.Network("leaky", 2, (4, 3), 1, "squared", "float64", leak=0.5, direct_input=False, learn_leak=True)
+    theta, file = net.init(seed=5), tmp_path / "net.safetensors"
+    hfrnn.save(net, theta, file)
+    x = np.random.default_rng(0).normal(size=(10, 8, 2))
+    data, starts = {"x": x, "y": x.sum(axis=2, keepdims=True)}, []
+    result = hfrnn.train(
+        data=data, init_from=file if form == "file" else (net, theta), updates=1, backend="numpy",
+        out=tmp_path / "run", callbacks=[first(starts)], seed=7,
+    )  # fmt: skip
+    np.testing.assert_array_equal(starts[0], theta)
+    assert (result.net.parameters.blocks, result.net.options) == (net.parameters.blocks, net.options)
+    assert result.net.dtype == "float64"
+    assert hfrnn.load_scaling(tmp_path / "run") is None
+    with pytest.raises(InputError, match=r"it has leak=0.5, and this run leak=0.2"):
+        hfrnn.train(data=data, init_from=file, leak=0.2, updates=1, out=tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_file_gives_its_symbols_and_classes(tmp_path, old):
+    net, theta, vocabulary = hfrnn.load(old)
+    hfrnn.save(net, theta, tmp_path / "net.safetensors", vocabulary)
+    new = tiny_train(tmp_path, "new", init_from=tmp_path / "net.safetensors", text=text_file(tmp_path, OTHER, "o.txt"))
+    assert hfrnn.load(new.folder).vocabulary.to_json() == vocabulary.to_json()
+    with pytest.raises(InputError, match="are for a text of level='char'"):
+        tiny_train(tmp_path, "bytes", init_from=tmp_path / "net.safetensors", level="byte")

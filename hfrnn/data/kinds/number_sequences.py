@@ -319,8 +319,13 @@ def recording(inputs: Any, targets: Any, missing: Any, ahead: int, burn_in: int)
 
 
 def _standardizes(options: Mapping[str, Any], usual: bool) -> bool:
-    """Return whether a run scales its data; one with `init_from` does what that run does."""
+    """Return whether a run scales its data; one with `init_from` does what that run does.
+
+    The weights of a file may be for other scales, so data are scaled only if asked for.
+    """
     first, given = options["init_from"], options["standardize"]
+    if first is not None and os.path.isfile(first):
+        return bool(given)
     if first is None or not os.path.isfile(os.path.join(first, "config.toml")):  # opening the data says why
         return bool(usual if given is None else given)
     scales = os.path.isfile(os.path.join(first, "scaling.json"))
