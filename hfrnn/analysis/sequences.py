@@ -117,10 +117,13 @@ def _own(
     batch = _washed(batch, washout) if washout and not cut else batch
     names, begun = (source.input_names, source.output_names), source.burn_in if washout is None else washout
     found = Given(source.part_name(part), batch, source.scaling, False, *names, source.ahead, washout=begun)
-    return found._replace(state=_start(config)), source
+    return found._replace(state=_start(config, batch)), source
 
 
-def _start(config: TrainConfig) -> str:
+def _start(config: TrainConfig, batch: Batch | None = None) -> str:
+    """Return where sequences begin: "given" if their data say it, else "learned" or "zeros"."""
+    if batch is not None and batch.initial_state is not None:
+        return "given"
     return "learned" if config.learn_initial_state else "zeros"
 
 
@@ -151,7 +154,7 @@ def file_sequences(
     if read.times is not None and len(read.times) > 1:
         check_rates([float(folder.versions().get("step", 0)), float(np.median(np.diff(read.times)))], path)
     targets = _counted_from_zero(read, int(folder.versions().get("first_class", 0)), path)
-    batch = Batch(read.inputs, targets, read.weights, read.lengths)
+    batch = Batch(read.inputs, targets, read.weights, read.lengths, read.initial_state)
     if washout and read.burn_in != washout and targets is not None:
         batch = _washed(batch, washout)
     labels = read.conditions
@@ -161,7 +164,7 @@ def file_sequences(
             raise _as_many(by, len(labels), batch.B)
     names, begun = (read.input_names, read.output_names), washout or read.burn_in
     found = Given(read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, begun)
-    return found._replace(state=_start(config), times=read.times, conditions=labels)
+    return found._replace(state=_start(config, batch), times=read.times, conditions=labels)
 
 
 def _washed(batch: Batch, steps: int) -> Batch:
@@ -203,10 +206,10 @@ def evaluate_sequences(
     is needed for a path, and if the run may scale its data.
 
     Other data also have `washout`, the steps at the beginning of each sequence that are not scored (by default
-    the option `washout` of the run, or its burn-in), and `initial_state`, "zeros", "learned" or "estimated". With
-    `estimate_state`, the states are estimated from the targets of that many steps, `estimated_from`. By default every
-    step is scored then, and windows of the own data do not overlap. Real values have `baseline`: the `model`, a linear
-    one that was fitted on the training part of the run, and its figures.
+    the option `washout` of the run, or its burn-in), and `initial_state`, "zeros", "learned", "given" or "estimated".
+    With `estimate_state`, the states are estimated from the targets of that many steps, `estimated_from`. By default
+    every step is scored then, and windows of the own data do not overlap. Real values have `baseline`: the `model`, a
+    linear one that was fitted on the training part of the run, and its figures.
     """
     net = net.without_penalty()
     if by is not None and not (config.kind.reads and config.kind.scores_outputs):

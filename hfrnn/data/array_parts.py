@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.data.array_files import check_size
+from hfrnn.data.array_shapes import checked_states
 from hfrnn.data.held import Content
 from hfrnn.data.named_arrays import PREFIXES, ROLES, FileArrays
 from hfrnn.data.trials import Trials, first_class
@@ -83,6 +84,7 @@ def piece_signals(
                 source, counted(len(value), "array"),
             ))  # fmt: skip
     check_filled({prefix + role: value for role, value in roles.items()}, source)
+    states = roles.pop("initial_state", None)
     lists = {role: each if isinstance(each, list) else [each] for role, each in roles.items()}
     for role, values in lists.items():
         for one in values:
@@ -91,6 +93,10 @@ def piece_signals(
     if file.matlab or any(isinstance(each, list) for each in roles.values()):
         trials = Trials(lists, called, source)
         lists, notes = trials.roles, trials.notes
+    begins = None
+    if states is not None:
+        each_row: Content = states[None] if not isinstance(states, list) and states.ndim == 1 else states
+        begins = checked_states(each_row, len(lists["x"]), f"{prefix}initial_state of {source}")
     found = []
     for n, x in enumerate(lists["x"]):
         y, mask = (lists[role][n] if role in lists else None for role in ("y", "mask"))
@@ -100,7 +106,8 @@ def piece_signals(
         missing = None if y is None else missing_targets(y, mask, f"{called.get('mask', 'mask')} of {source}")
         y = np.zeros((len(x), 0)) if y is None and x.ndim else y
         assert y is not None
-        each = Signals(x, y[:, None] if y.ndim == 1 else y, missing)
+        state = None if begins is None else at_first_row(begins[n], len(x))
+        each = Signals(x, y[:, None] if y.ndim == 1 else y, missing, state)
         if rows != (None, None):
             each = each.rows(*slice(*rows).indices(len(x))[:2])
         if not len(each.inputs):
@@ -109,6 +116,13 @@ def piece_signals(
             raise InputError(Message(f"{asked} leaves nothing of {{0}}, which has {{1}}: give others", source, has))
         found.append(each)
     return found, notes
+
+
+def at_first_row(state: NDArray[Any], rows: int) -> NDArray[np.float64]:
+    """Return a state that is known before the first row of a recording only, (rows, n)."""
+    found = np.full((rows, state.size), np.nan)
+    found[0] = state
+    return found
 
 
 def missing_targets(y: NDArray[Any], mask: NDArray[Any] | None, name: str) -> NDArray[np.bool_] | None:

@@ -55,6 +55,7 @@ class UncheckedPart:
     last_only: bool = False
     numbers: NDArray[np.int64] | None = None
     origin: NDArray[np.int64] | None = None
+    states: NDArray[np.float64] | None = None  # (N, n), NaN where they are not given
 
     @classmethod
     def of_padded(
@@ -78,7 +79,8 @@ class UncheckedPart:
         weights = self.weights if self.weights is None else self.weights[rows]
         y = self.y[chosen if self.last_only else rows]
         return replace(
-            self, x=self.x[rows], y=y, weights=weights, lengths=lengths, numbers=numbers, origin=origin
+            self, x=self.x[rows], y=y, weights=weights, lengths=lengths, numbers=numbers, origin=origin,
+            states=None if self.states is None else self.states[chosen],
         )  # fmt: skip
 
     def columns(self, start: int, stop: int) -> UncheckedPart:
@@ -91,7 +93,8 @@ class UncheckedPart:
             numbers = numbers[at] - (numbers[start - 1] + 1 if start else 0)
         y = self.y[at if self.last_only else rows]
         return replace(
-            self, x=self.x[rows], y=y, weights=weights, lengths=self.lengths[at], numbers=numbers, origin=origin
+            self, x=self.x[rows], y=y, weights=weights, lengths=self.lengths[at], numbers=numbers, origin=origin,
+            states=None if self.states is None else self.states[at],
         )  # fmt: skip
 
     def scored_only(self) -> tuple[UncheckedPart, int]:
@@ -106,7 +109,7 @@ class UncheckedPart:
         numbers, origin = (np.arange(kept.size) if each is None else each for each in (self.numbers, self.origin))
         found = replace(
             self, x=self.x[rows], y=self.y[rows], weights=self.weights[rows], lengths=self.lengths[kept],
-            numbers=numbers[kept], origin=origin[kept],
+            numbers=numbers[kept], origin=origin[kept], states=None if self.states is None else self.states[kept],
         )  # fmt: skip
         return found, int((~kept).sum())
 
@@ -142,7 +145,9 @@ class UncheckedPart:
         x = self._checked(self.x, None, "x", where)
         y = self._checked(self.y, self.scored if self.weights is not None else None, "y", where)
         starts = first_rows(self.lengths)
-        return RaggedPool(x, y, self.weights, self.lengths, starts, self.last_only, origin=self.origin)
+        return RaggedPool(
+            x, y, self.weights, self.lengths, starts, self.last_only, origin=self.origin, states=self.states
+        )
 
     def _checked(self, values: Values, counted: NDArray[np.bool_] | None, role: str, where: str) -> Values:
         """Return values as real numbers or int32 symbols, with 0 where they do not count; None: all count."""
@@ -197,7 +202,21 @@ def joined(parts: Sequence[UncheckedPart]) -> UncheckedPart | None:
             given = [np.repeat(each[:, None], n_out, axis=1) if each.ndim == 1 else each for each in given]
         weights = np.concatenate(given)
     x, y, lengths = (np.concatenate([getattr(part, role) for part in parts]) for role in ("x", "y", "lengths"))
-    return UncheckedPart(x, y, weights, lengths, parts[0].prefix, last_only)
+    return UncheckedPart(x, y, weights, lengths, parts[0].prefix, last_only, states=_joined_states(parts))
+
+
+def _joined_states(parts: Sequence[UncheckedPart]) -> NDArray[np.float64] | None:
+    """Return the states of several parts, NaN for one that has none; None if no part has any."""
+    widths = {each.states.shape[1] for each in parts if each.states is not None}
+    if not widths:
+        return None
+    if len(widths) > 1:
+        first, other = sorted(widths)[:2]
+        raise InputError(f"initial_state has {first} columns in one file and {other} in another: give as many in all")
+    n = widths.pop()
+    return np.concatenate(
+        [np.full((each.lengths.size, n), np.nan) if each.states is None else each.states for each in parts]
+    )
 
 
 def _broadcast(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
@@ -225,7 +244,29 @@ Arrays = Values | list[Values]
 
 
 def arranged(given: Mapping[str, Arrays | None], prefix: str, layout: ArrayFormat) -> UncheckedPart:
-    """Return one part, given its arrays by role (x, y, mask, lengths), after checking their shapes."""
+    """Return one part, given its arrays by role (x, y, mask, lengths, initial_state), after checking their shapes."""
+    part = _arranged({role: each for role, each in given.items() if role != "initial_state"}, prefix, layout)
+    states = checked_states(given.get("initial_state"), part.lengths.size, f"{prefix}initial_state of {layout.source}")
+    return replace(part, states=states)
+
+
+def checked_states(given: Arrays | None, N: int, name: str) -> NDArray[np.float64] | None:
+    """Return the states before the first steps of N sequences, (N, n), after checking them; None without any."""
+    if given is None:
+        return None
+    if isinstance(given, list) or given.ndim != 2 or len(given) != N or given.dtype.kind not in "fiu":
+        what = "a list" if isinstance(given, list) else f"of shape {given.shape} and type {given.dtype}"
+        raise InputError(
+            f"{name} is {what}: give an array ({N}, n) of real numbers, the entries of each state in a row"
+        )
+    found = as_float64(given)
+    if not (np.abs(found) <= LARGEST).all():
+        raise InputError(f"{name} holds NaN, infinity or a number beyond {LARGEST:g}: give finite numbers")
+    return found
+
+
+def _arranged(given: Mapping[str, Arrays | None], prefix: str, layout: ArrayFormat) -> UncheckedPart:
+    """Return one part without states."""
     arrays = {role: each for role, each in given.items() if not isinstance(each, list)}
     if len(arrays) < len(given):
         return _arranged_lists(given, prefix, layout)

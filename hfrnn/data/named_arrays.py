@@ -21,7 +21,7 @@ from hfrnn.wording import one_line
 
 PREFIXES = {"train": "", "valid": "valid_", "test": "test_"}
 """The beginning of the names of a part's arrays."""
-ROLES = ("x", "y", "mask", "lengths")
+ROLES = ("x", "y", "mask", "lengths", "initial_state")
 NAMES = tuple(prefix + role for prefix in PREFIXES.values() for role in ROLES)
 """The names of arrays that are read without being chosen."""
 _CHOSEN = {"x": "inputs", "y": "targets", "mask": "mask"}
@@ -225,8 +225,10 @@ def together(file: FileArrays, prefix: str) -> tuple[dict[str, Content], tuple[s
         )
     y = roles.get("y")
     last: dict[str, Content] = {} if isinstance(y, list) or y is None else {"y": y}  # a target for each trial
+    last |= {"initial_state": roles["initial_state"]} if "initial_state" in roles else {}
     found = Trials(
-        {role: each for role, each in roles.items() if isinstance(each, list)}, called, file.source
+        {role: each for role, each in roles.items() if isinstance(each, list) and role != "initial_state"}, called,
+        file.source,
     )  # fmt: skip
     return {**found.sequences(), **last}, tuple(found.notes)
 

@@ -45,6 +45,7 @@ class RaggedPool:
     last_only: bool = False
     dtype: str | None = None
     origin: NDArray[np.int64] | None = None  # (N,), their numbers in the data that were given; None: 0, 1, ...
+    states: Values | None = None  # (N, n), the states before the first steps, NaN where they are not given
 
     # ------------------------------------------------------------------ sizes
 

@@ -22,6 +22,7 @@ class Recording(NamedTuple):
     missing: NDArray[np.bool_]  # (rows, n_out)
     times: NDArray[np.float64] | None = None  # (rows,); for dates in seconds after the first one
     conditions: list[str] | None = None  # of the rows; None if no column names them
+    states: NDArray[np.float64] | None = None  # (rows, n), before each row, NaN where unknown; None if not named
 
 
 def by_label(labels: Sequence[Any], rows: NDArray[np.int64]) -> list[tuple[str, NDArray[np.int64]]]:

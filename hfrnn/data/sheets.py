@@ -51,6 +51,7 @@ class TableFormat(NamedTuple):
     unit: str | None = None  # the column that names the unit of an event
     asked: Mapping[str, str] = {}  # the options that gave `inputs` and `targets`, if they are others
     by: str | None = None  # the column that names the condition of a row
+    states: Sequence[str] | None = None  # the columns of the state before a row
 
 
 class Sheet:

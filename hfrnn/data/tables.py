@@ -81,7 +81,11 @@ def load_tables(
         ))  # fmt: skip
     windows = (windows or Windows())._replace(ahead=ahead)
     signals = {
-        part: [Signals(each.inputs, each.targets, each.missing) for each in read.found if len(each.inputs) > ahead]
+        part: [
+            Signals(each.inputs, each.targets, each.missing, each.states)
+            for each in read.found
+            if len(each.inputs) > ahead
+        ]
         for part, read in found.items()
     }
     divided, shares = parts_of_recordings(signals, split, fractions, source)
@@ -177,7 +181,8 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
         return _read_events(sheet, form, form.bin)
     inputs, targets = (sheet.numbers_of(given, form.asked.get(role, role)) for role, given in
                        (("inputs", form.inputs), ("targets", form.targets)))  # fmt: skip
-    values = sheet.numbers([*inputs, *targets])
+    begins = [] if form.states is None else sheet.numbers_of(form.states, "initial_state")
+    values = sheet.numbers([*inputs, *targets, *begins])
     named = {"recording": form.recording, "time": form.time, "by": form.by}
     labels, times, conditions = sheet.named_words(named).values()
     notes = list(sheet.notes)
@@ -201,10 +206,11 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
         for n, (piece, own) in enumerate(zip(pieces, stamps, strict=True)):
             x = _without_gaps(values[piece, : len(inputs)], form.fill, sheet, piece, inputs)
             gaps += int(np.isnan(values[piece, : len(inputs)]).sum())
-            y = values[piece, len(inputs) :]
+            y = values[piece, len(inputs) : len(inputs) + len(targets)]
+            states = _states(values[piece, len(inputs) + len(targets) :], sheet, piece, begins)
             name = label if len(pieces) == 1 else f"{label} ({n + 1})"
             own_conditions = None if conditions is None else [str(conditions[row]) for row in piece]
-            found.append(Recording(name, x, np.nan_to_num(y), np.isnan(y), own, own_conditions))
+            found.append(Recording(name, x, np.nan_to_num(y), np.isnan(y), own, own_conditions, states))
     if gaps:
         notes.append(f"{counted(gaps, 'gap')} of inputs filled ({form.fill})")
     if steps:
@@ -216,6 +222,22 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
         found, tuple(names[: len(inputs)]), tuple(names[len(inputs) :]), sheet.sha256, (sheet.sha256,),
         float(np.median(steps)) if steps else None, tuple(dict.fromkeys(notes)), tuple(sheet.repeated),
     )  # fmt: skip
+
+
+def _states(
+    given: NDArray[np.float64], sheet: Sheet, rows: NDArray[Any], columns: Sequence[int]
+) -> NDArray[np.float64] | None:
+    """Return the states before the rows of a recording; the first must be known, and others are NaN if a part is."""
+    if not columns:
+        return None
+    unknown = np.asarray(np.isnan(given).any(axis=1))
+    if unknown[0]:
+        column = columns[int(np.isnan(given[0]).argmax())]
+        raise InputError(Message(
+            "column {0} of {1} is empty in line {2}, the first one of a recording: give the state before it there, as "
+            "{initial_state} says", sheet.shown(column), sheet.path, sheet.line(int(rows[0])),
+        ))  # fmt: skip
+    return np.where(unknown[:, None], np.nan, given)
 
 
 def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:

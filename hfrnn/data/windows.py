@@ -14,6 +14,7 @@ window is several times as long, and short recordings are not cut at all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +77,7 @@ class Signals(NamedTuple):
     inputs: Values  # (steps, n_in)
     targets: Values  # (steps, n_out)
     missing: NDArray[np.bool_] | None = None  # (steps, n_out): targets that are not known
+    states: Values | None = None  # (steps, n): the state before each step, NaN where it is not given
 
     def checked(self, source: str, ahead: int) -> Signals:
         """Return finite numbers with two axes, with the targets `ahead` rows later beside the inputs of a row."""
@@ -85,7 +87,8 @@ class Signals(NamedTuple):
         if len(x) != len(y):
             raise InputError(f"x has {len(x)} steps and y {len(y)} in {source}: give as many in both")
         unknown = np.zeros(y.shape, dtype=bool) if missing is None else missing
-        return Signals(x[: len(x) - ahead], y[ahead:], unknown[ahead:])
+        states = None if self.states is None else self.states[: len(x) - ahead]
+        return Signals(x[: len(x) - ahead], y[ahead:], unknown[ahead:], states)
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -95,7 +98,8 @@ class Signals(NamedTuple):
     def rows(self, start: int, stop: int) -> Signals:
         """Return some rows."""
         missing = None if self.missing is None else self.missing[start:stop]
-        return Signals(self.inputs[start:stop], self.targets[start:stop], missing)
+        states = None if self.states is None else self.states[start:stop]
+        return Signals(self.inputs[start:stop], self.targets[start:stop], missing, states)
 
 
 def recording_parts(
@@ -284,7 +288,7 @@ def _check_windows(steps: Sequence[int], window: int, stride: int, columns: int,
 
 def _cut(each: Signals, begins: Values, window: int, burn_in: int) -> UncheckedPart:
     """Return windows of a recording that begin at some steps, without those that nothing scores."""
-    x, y, unknown = each
+    x, y, unknown, states = each
     assert unknown is not None
     lengths = np.minimum(window, len(x) - begins)
     T = int(lengths.max())
@@ -297,4 +301,5 @@ def _cut(each: Signals, begins: Values, window: int, burn_in: int) -> UncheckedP
         weights = weights[:, :, 0] if y.shape[1] == 1 else weights
     kept = weights.reshape(T, len(begins), -1).any(axis=(0, 2))
     weights, rows, lengths = weights[:, kept], rows[:, kept], lengths[kept]
-    return UncheckedPart.of_padded(x[rows], y[rows], weights.astype(np.float32), lengths.astype(np.int64))
+    part = UncheckedPart.of_padded(x[rows], y[rows], weights.astype(np.float32), lengths.astype(np.int64))
+    return part if states is None else replace(part, states=states[begins[kept]])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.array_checks import array, as_array, is_tensor, shown_type
+from hfrnn.arrays.array_checks import array, as_array, is_array, is_tensor, shown_type
 from hfrnn.arrays.backend import Array, Backend, HostArray, get_backend, host_copy
 from hfrnn.arrays.tensors import shared
 from hfrnn.checks import count, is_number, shown
@@ -17,6 +17,8 @@ from hfrnn.wording import counted, short
 
 State = Sequence[dict[str, Any]]
 """One dict of arrays per layer. The batch is axis -2; an integer `t` holds for the whole batch."""
+GivenState = State | Array
+"""A state, or its entries as an array (B, n)."""
 
 
 class Batch:
@@ -33,10 +35,11 @@ class Batch:
     lengths : (B,) integers from 1 to T, optional
         An array or a list: the number of steps of each sequence. Later steps are padding: they are computed, but do not
         count. If the states overflow there, the derivatives may be NaN. Default T.
-    initial_state : sequence of dict, optional
+    initial_state : sequence of dict, or (B, n) array of real values, optional
         The state before the first step, one dict of arrays per layer, as `net.run` returns it. The batch is axis -2.
-        For clockwork the dict also holds the time `t`, one integer for the whole batch. Default zeros,
-        or the state that the network has learned.
+        For clockwork the dict also holds the time `t`, one integer for the whole batch. Or all entries of each
+        sequence's state in a row, layer by layer, the names of a layer's arrays sorted, without `t`; a row of NaN
+        stands for zeros. Default zeros, or the state that the network has learned.
 
     Raises
     ------
@@ -67,7 +70,7 @@ class Batch:
         targets: Array | None = None,
         weights: Array | None = None,
         lengths: Array | None = None,
-        initial_state: State | None = None,
+        initial_state: GivenState | None = None,
     ) -> None:
         inputs, targets = _without_tensors("inputs", inputs), _without_tensors("targets", targets)
         weights, lengths = _without_tensors("weights", weights), _without_tensors("lengths", lengths)
@@ -101,6 +104,7 @@ class Batch:
                 raise InputError(f"lengths go from {low} to {high}; expected 1 to {T}")
         if initial_state is not None:
             initial_state = _state_without_tensors(initial_state)
+            initial_state = _checked_rows(initial_state, B) if is_array(initial_state) else initial_state
             _check_state(initial_state)
         self.inputs, self.targets, self.weights, self.lengths = inputs, targets, weights, lengths
         self.initial_state = initial_state
@@ -123,7 +127,10 @@ class Batch:
         for name in ("inputs", "targets", "weights", "lengths"):
             state[name] = host_copy(state[name])
         if self.initial_state is not None:
-            state["initial_state"] = [{name: host_copy(x) for name, x in layer.items()} for layer in self.initial_state]
+            layers: Any = self.initial_state
+            state["initial_state"] = host_copy(layers) if is_array(layers) else [
+                {name: host_copy(x) for name, x in layer.items()} for layer in layers
+            ]  # fmt: skip
         return state
 
     @property
@@ -176,7 +183,7 @@ class Batch:
             part.initial_state = chosen_states(self.initial_state, slice(start, stop))
         return part
 
-    def with_state(self, state: State | None) -> Batch:
+    def with_state(self, state: GivenState | None) -> Batch:
         """Return this batch with a state from the network itself, which is not checked: it may be infinite or NaN."""
         found = copy.copy(self)
         found.initial_state = state
@@ -235,10 +242,10 @@ class Batch:
             return checked_total(float(weights.sum().item()))
 
 
-def chosen_states(state: State | None, columns: Any) -> list[dict[str, Any]] | None:
+def chosen_states(state: GivenState | None, columns: Any) -> Any:
     """Return the states of some sequences, by a slice, numbers or Booleans; None without states."""
-    if state is None:
-        return None
+    if state is None or is_array(state):
+        return None if state is None else state[columns]
     return [
         {name: x[..., columns, :] if getattr(x, "shape", ()) else x for name, x in layer.items()} for layer in state
     ]
@@ -294,6 +301,7 @@ def _without_tensors(name: str, value: Any) -> Any:
 
 def _state_without_tensors(state: Any) -> Any:
     """Return a state with arrays in place of tensors; anything else unchanged, also what is no state."""
+    state = _without_tensors("initial_state", state)
     layers = state if isinstance(state, list | tuple) else []
     if not any(is_tensor(value) for layer in layers if isinstance(layer, dict) for value in layer.values()):
         return state
@@ -305,8 +313,21 @@ def _state_without_tensors(state: Any) -> Any:
     ]
 
 
+def _checked_rows(rows: Array, B: int) -> Array:
+    """Return the entries of states (B, n) after checking them; a row may be NaN as a whole."""
+    rows = array("initial_state", rows, (B, None), "fiu", finite=False, advice="one row for each sequence")
+    unknown = host_copy(rows != rows)
+    if (unknown.any(axis=1) != unknown.all(axis=1)).any() or bool((abs(rows) == float("inf")).any()):
+        raise InputError(
+            "initial_state holds infinity, or NaN in a part of a row: give all entries of a state, or none"
+        )
+    return rows
+
+
 def _check_state(state: Any) -> None:
-    """Raise InputError unless a state is a sequence of dicts of arrays and whole numbers."""
+    """Raise InputError unless a state is a sequence of dicts of arrays and whole numbers, or rows that were checked."""
+    if is_array(state):
+        return
     layers = state if isinstance(state, list | tuple) else []
     if not layers or not all(isinstance(layer, dict) for layer in layers):
         raise InputError(f"initial_state is {shown(state)}: give a list of one dict per layer, as net.run returns it")

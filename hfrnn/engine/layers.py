@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from hfrnn.arrays.backend import HostArray
 from hfrnn.kernels.base import Kernel
 
 
@@ -52,6 +57,33 @@ def initial_state_name(name: str) -> str:
 def initial_state_shapes(kernel: Kernel) -> dict[str, tuple[int, ...]]:
     """Return the shapes of a kernel's learned initial states by name: one row for each array of its state."""
     return {initial_state_name(name): shape[-1:] for name, shape in kernel.state_shapes(1).items() if shape}
+
+
+def state_rows(state: Sequence[Mapping[str, Any]]) -> HostArray:
+    """Return the entries of a state side by side, (B, n): layer by layer, names sorted; without integers."""
+    arrays = [layer[name] for layer in state for name in sorted(layer) if getattr(layer[name], "shape", ())]
+    return np.concatenate([np.moveaxis(x, -2, 0).reshape(x.shape[-2], -1) for x in arrays], axis=1)
+
+
+def state_of_rows(layers: Sequence[Layer], rows: HostArray) -> list[dict[str, HostArray]]:
+    """Return the state of B sequences with these entries, (B, n), as `state_rows` returns them; without integers."""
+    found: list[dict[str, HostArray]] = []
+    at = 0
+    for layer in layers:
+        shapes = {name: shape for name, shape in layer.kernel.state_shapes(len(rows)).items() if shape}
+        found.append({})
+        for name, shape in sorted(shapes.items()):
+            one = (*shape[:-2], shape[-1])
+            entries = rows[:, at : at + math.prod(one)].reshape(len(rows), *one)
+            found[-1][name] = np.ascontiguousarray(np.moveaxis(entries, 0, -2))
+            at += math.prod(one)
+    return found
+
+
+def state_width(layers: Sequence[Layer]) -> int:
+    """Return how many numbers a state has, the integers left out."""
+    shapes = [shape for layer in layers for shape in layer.kernel.state_shapes(1).values() if shape]
+    return sum(map(math.prod, shapes))
 
 
 def _columns(kernel: Kernel, chosen: Sequence[bool]) -> Columns:

@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.array_checks import array
-from hfrnn.arrays.backend import Array, Buffers, get_backend
+from hfrnn.arrays.array_checks import array, is_array
+from hfrnn.arrays.backend import Array, Buffers, get_backend, host_copy
 from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal
 from hfrnn.arrays.parameters import ParameterLayout
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, flag, instance, is_whole, number, shown_exactly, string
 from hfrnn.choices import DTYPES, INITIALIZERS
 from hfrnn.engine.batch import Batch, zero_padding
 from hfrnn.engine.heads.heads import losses, make_head
-from hfrnn.engine.layers import initial_state_shapes, make_layer
+from hfrnn.engine.layers import initial_state_shapes, make_layer, state_of_rows, state_width
 from hfrnn.errors import InputError, Message
 from hfrnn.kernels.registry import kernel_options, make_kernel, resolve_backend
 from hfrnn.optim.blocks import MatrixBlock
+from hfrnn.wording import counted
 
 
 def _hidden_sizes(hidden: Any) -> tuple[int, ...]:
@@ -305,7 +306,9 @@ class Layout:
             self.head.check_targets(read, batch.T, batch.B)
         elif targets_needed:
             raise InputError("the batch has no targets: a loss needs them")
-        state = batch.initial_state
+        if is_array(batch.initial_state):
+            batch = batch.with_state(self._state_of(host_copy(batch.initial_state)))
+        state: Any = batch.initial_state
         if state is not None:
             self._check_state(batch)
             asarray = self.backend.asarray
@@ -344,8 +347,25 @@ class Layout:
     def _is_wider(self, values: Array) -> bool:
         return values.dtype.kind in "fc" and values.dtype.itemsize > np.dtype(self.dtype).itemsize
 
+    def check_state_width(self, width: int) -> None:
+        """Raise InputError unless a state of this network has so many entries."""
+        if width != (n := state_width(self.layers)):
+            names = "; ".join(
+                ", ".join(f"{name} {shape}" for name, shape in sorted(layer.kernel.state_shapes(1).items()) if shape)
+                for layer in self.layers
+            )
+            raise InputError(f"initial_state has {counted(width, 'column')}, and the network's state {n} entries "
+                             f"({names}): give one column for each")  # fmt: skip
+
+    def _state_of(self, rows: Any) -> list[dict[str, Any]]:
+        """Return the state of rows (B, n); the time of clockwork is 0."""
+        self.check_state_width(rows.shape[1])
+        arrays = state_of_rows(self.layers, np.nan_to_num(rows))
+        names = [layer.kernel.state_shapes(len(rows)) for layer in self.layers]
+        return [{name: found.get(name, 0) for name in given} for given, found in zip(names, arrays, strict=True)]
+
     def _check_state(self, batch: Batch) -> None:
-        state = batch.initial_state or []
+        state: Any = batch.initial_state or []
         if len(state) != len(self.layers):
             raise InputError(f"the initial state has {len(state)} layers: this network has {len(self.layers)}")
         for l, (given, layer) in enumerate(zip(state, self.layers, strict=True)):

@@ -9,7 +9,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Backend, HostArray
 from hfrnn.checks import count
-from hfrnn.engine.batch import Batch, State, checked_total, chosen_states
+from hfrnn.engine.batch import Batch, GivenState, checked_total, chosen_states
 
 if TYPE_CHECKING:
     from hfrnn.data.ragged import RaggedPool
@@ -23,11 +23,13 @@ class RaggedBatch(Batch):
     whenever they are read.
     """
 
-    def __init__(self, pool: RaggedPool, numbers: HostArray | slice, initial_state: State | None = None) -> None:
+    def __init__(self, pool: RaggedPool, numbers: HostArray | slice, initial_state: GivenState | None = None) -> None:
         self.pool = pool
         self.numbers: HostArray = np.arange(pool.sequences)[numbers]
         self.lengths: HostArray = pool.lengths[self.numbers]
-        self.initial_state, self.host = initial_state, None
+        given = pool.states is not None and initial_state is None
+        self.initial_state = chosen_states(pool.states, self.numbers) if given else initial_state
+        self.host = None
         self._ready: Callable[[Batch], Batch] = _as_it_is
 
     def __getattr__(self, name: str) -> Any:

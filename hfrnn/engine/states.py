@@ -10,7 +10,7 @@ B1  dp0 = sum dstate_0                                  adjoint of F1; the sum o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.backend import Buffers
 from hfrnn.engine.batch import Batch
@@ -36,7 +36,8 @@ class SegmentStates:
         start = layout.zero_state(batch.B, kept.dtype)
         self.zeros: States = [{key: x for key, x in layer.items() if not isinstance(x, int)} for layer in start]
         self.learned = layout.learn_initial_state and batch.initial_state is None
-        self._start: States = start if batch.initial_state is None else list(batch.initial_state)
+        given: Any = batch.initial_state
+        self._start: States = start if given is None else list(given)
         self._Rstart = self.zeros
         if self.learned:  # arrays of their own: the zeros also start the backward pass
             self._start, self._Rstart = (layout.zero_state(batch.B, kept.dtype) for _ in range(2))

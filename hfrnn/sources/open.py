@@ -15,7 +15,7 @@ from hfrnn.data.kinds import takers
 from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool
 from hfrnn.data.kinds.memory import Given
 from hfrnn.data.ragged import RaggedPool
-from hfrnn.engine.batch import Batch
+from hfrnn.engine.batch import Batch, chosen_states
 from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import CheckpointError, InputError, Message, MissingExtraError
 from hfrnn.option import argument
@@ -189,7 +189,8 @@ class Source:
         """Return some sequences of a pool as a batch; one of sequences of unequal lengths is padded as it is used."""
         if isinstance(pool, RaggedPool) and pool.ragged:
             return RaggedBatch(pool, columns)
-        return Batch(*pool.select(columns))
+        states = pool.states if isinstance(pool, RaggedPool) else None
+        return Batch(*pool.select(columns), chosen_states(states, columns))
 
 
 def chosen_part(config: TrainConfig, part: str | None, default: str) -> str:

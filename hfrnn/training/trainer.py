@@ -243,6 +243,8 @@ class Trainer(TrainingRun):
         if new and config.init_from is not None:
             first = first_weights(config, self.source.network, self.source.name)
         self.net = build_network(config, self.source.network)
+        if self.source.state_width:
+            self.net.check_state_width(self.source.state_width)
         with before_updates(self.net.backend, config):
             self.method = OPTIMIZERS[config.optimizer].make(config, self.source, self.net)
             self.method.ranks = ranks

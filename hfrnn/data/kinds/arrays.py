@@ -22,6 +22,7 @@ from hfrnn.data.kinds.number_sequences import (
     TEST,
     VALID,
     NumberSequences,
+    first_states,
     one_or_all,
     parts_of_their_own,
     reading_of,
@@ -181,18 +182,21 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
         raise InputError(file.lacks["x"])
     note: str | Message = "" if "y" in file.content else _no_targets(file.lacks["y"], name, names.chosen)
     if recorded:
-        found, burn_in = [], options["burn_in"] or 0
+        found, states, burn_in = [], [], options["burn_in"] or 0
         for each in piece_signals(Piece("train", file, ""))[0]:
             x, y = two_axes(each.inputs, "x", path), None
             if not note:
                 missing = each.missing
                 y = two_axes(each.targets if missing is None else np.where(missing, 0, each.targets), "y", path)
             found.append(recording(x, y, each.missing, 0, burn_in))
-        return reading_of(name, found, note=note, burn_in=burn_in)
+            states.append(each.states)
+        return reading_of(name, found, note=note, burn_in=burn_in, initial_state=first_states(states))
     classes = loss == "softmax"
     arrays, _ = together(file, "")
     if note:
-        kept: dict[str, Content] = {role: each for role, each in arrays.items() if role in ("x", "lengths")}
+        kept: dict[str, Content] = {
+            role: each for role, each in arrays.items() if role in ("x", "lengths", "initial_state")
+        }
         kind: type = np.int64 if classes else np.float64
         given, width = kept["x"], () if classes else (n_out,)
         if isinstance(given, list):
@@ -203,7 +207,8 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
     layout = ArrayFormat(path, options["time_first"] and not holds_trials(file, ""), file.matlab, loss)
     part = arranged({role: arrays.get(role) for role in ROLES}, "", layout)
     x, y, weights, lengths = part.sequences(path)  # padded: so are the predictions
-    return Reading(name, x, None if note else y, None if note else weights, lengths, note=note)
+    y, weights = (None, None) if note else (y, weights)
+    return Reading(name, x, y, weights, lengths, note=note, initial_state=part.states)
 
 
 def _no_targets(lacks: Message, name: str, chosen: bool) -> str | Message:

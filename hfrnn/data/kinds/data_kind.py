@@ -28,7 +28,8 @@ class Reading(NamedTuple):
     `targets` is None if there are none; `note` says why. A recording is one sequence, from a file without an axis of
     sequences; its first `burn_in` steps are not scored. Only tables have names of columns, `times` if a column holds
     them, and `ahead`: the rows from an input to the target that it predicts. `conditions` (steps, sequences) are
-    strings from a column, if one was asked for.
+    strings from a column, if one was asked for. `initial_state` (sequences, n) holds the states before the first steps,
+    if the file has them.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Reading(NamedTuple):
     burn_in: int = 0
     times: NDArray[Any] | None = None
     conditions: NDArray[Any] | None = None
+    initial_state: NDArray[Any] | None = None
 
 
 class Shown(NamedTuple):
@@ -147,6 +149,8 @@ class DataKind:
         Rows of a table from an input to the target that it predicts.
     burn_in : int
         Steps at the beginning of each window that are not scored.
+    state_width : int
+        How many entries of a state the data give for each sequence; 0 if they give none.
     length : int
         About how many steps a sequence has that `drawn` makes.
 
@@ -212,6 +216,7 @@ class DataKind:
     output_names: tuple[str, ...] = ()
     ahead: int = 0
     burn_in: int = 0
+    state_width: int = 0
     length: int = 1
 
     # ------------------------------------------------------------------ what the kind is

@@ -73,6 +73,12 @@ TARGETS = Option(
     "Columns of a table, or arrays of a file, to predict; for {data:FILE.npy}, the .npy file of the targets.",
     many=True, digits=True, group="Data", otherwise="the array y of a file",
 )  # fmt: skip
+INITIAL_STATE = Option(
+    "initial_state", str, None,
+    "Columns of a table with the state before a row, one for each entry. Recordings and windows begin with that of "
+    "their first row; empty cells mean zeros after the first row of a recording.",
+    many=True, digits=True, group="Data",
+)  # fmt: skip
 OTHER_PARTS, _OWN = ("valid", "test"), ("inputs", "targets", "rows")
 """Parts that may have files of their own, and the options that each of them has beside these."""
 ROWS = Option(
@@ -143,6 +149,7 @@ class NumberSequences(DataKind):
         self.name, self.source, self.sha256, self.data = data.name, data.source, data.sha256, data
         self.input_names, self.output_names = data.input_names, data.target_names
         self.burn_in = data.burn_in
+        self.state_width = 0 if data.train.states is None else data.train.states.shape[1]
         self._dtype, self._standardize = options["dtype"], options["standardize"]
 
     @classmethod
@@ -409,6 +416,13 @@ def parts_of_their_own(options: Mapping[str, Any]) -> list[str]:
 def one_or_all(paths: Sequence[str]) -> str | tuple[str, ...] | None:
     """Return paths as the value of an option that takes one or several."""
     return paths[0] if len(paths) == 1 else tuple(paths) or None
+
+
+def first_states(states: Sequence[Any]) -> Any:
+    """Return the states before the first rows of recordings, (recordings, n); None if there are none."""
+    import numpy as np
+
+    return None if states[0] is None else np.stack([each[0] for each in states])
 
 
 def reading_of(name: str, found: Sequence[tuple[Any, Any, Any]], times: Any = None, **more: Any) -> Reading:

@@ -13,6 +13,7 @@ from hfrnn.data.kinds.memory import TABLES, Frames
 from hfrnn.data.kinds.number_sequences import (
     CUT,
     DIVIDED,
+    INITIAL_STATE,
     INPUTS,
     LOSS,
     OF_PARTS,
@@ -24,6 +25,7 @@ from hfrnn.data.kinds.number_sequences import (
     TEST,
     VALID,
     NumberSequences,
+    first_states,
     one_or_all,
     parts_of_their_own,
     reading_of,
@@ -96,7 +98,9 @@ class Table(NumberSequences):
     about = "a table"
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     reads = (*SUFFIXES, ".txt")
-    options = (*DIVIDED, INPUTS, TARGETS, *CUT, AHEAD, LOSS, STANDARDIZE, VALID, TEST, *READING, ROWS, *OF_PARTS)
+    options = (
+        *DIVIDED, INPUTS, TARGETS, INITIAL_STATE, *CUT, AHEAD, LOSS, STANDARDIZE, VALID, TEST, *READING, ROWS, *OF_PARTS
+    )  # fmt: skip
     needed = ("inputs", "targets")
     several = True
     names_columns = True
@@ -184,6 +188,7 @@ class Table(NumberSequences):
         found = [
             recording(each.inputs, None if note else each.targets, each.missing, ahead, burn_in) for each in read.found
         ]
+        more["initial_state"] = first_states([each.states for each in read.found])
         if form.by is not None:
             more["conditions"] = _conditions([each.conditions or [] for each in read.found], ahead)
         return reading_of(Path(path).name, found, read.found[0].times, **more)
@@ -269,4 +274,12 @@ def _format(options: Mapping[str, Any], part: str = "") -> TableFormat:
     rows = slice_of(own["rows"], f"{part}_rows" if part else "rows")
     same = {name: options[name] for name in ("recording", "time", "decimal", "skip_rows", "fill", "bin", "unit")}
     asked = {name: f"{part}_{name}" for name in own if part and own[name] is not None}
-    return TableFormat(inputs, targets, rows=rows, asked=asked, missing=options["missing"] or (), **same)
+    return TableFormat(
+        inputs,
+        targets,
+        rows=rows,
+        asked=asked,
+        missing=options["missing"] or (),
+        states=options["initial_state"],
+        **same,
+    )
