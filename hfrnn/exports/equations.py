@@ -298,12 +298,31 @@ def _coupled_oscillator(k: Any) -> str:
     """
 
 
+def _low_rank(k: Any) -> str:
+    f = FUNCTION[k.activation]
+    return f"""
+        leak = {_share(k.leak)}
+        s = {1 / k.hidden!r} * ({f}(x) @ N)
+        x = (1 - leak) * x + leak * (U + s @ M)
+        r = {f}(x)
+    """
+
+
+def _coupled_oscillator(k: Any) -> str:
+    return f"""
+        a = U + y @ W_h + z @ W_z
+        z = z + {float(k.dt)!r} * (tanh(a) - {float(k.gamma)!r} * y - {float(k.epsilon)!r} * z)
+        y = y + {float(k.dt)!r} * z
+    """
+
+
 EQUATIONS: dict[str, Callable[[Any], str]] = {
     "rnn": _rnn, "mrnn": _mrnn, "lstm": _lstm, "lstm-krause": _lstm_krause, "mlstm": _mlstm,
     "mlstm-standard": _mlstm_standard, "hornn": _hornn, "hornn-max": _hornn_max, "hornn-fofe": _hornn_fofe,
     "hornn-gated": _hornn_gated, "scrn": _scrn, "gru": _gru, "clockwork": _clockwork, "leaky": _leaky, "rate": _rate,
     "gru-torch": _gru_torch, "lstm-1997": _lstm_1997, "fnn": _fnn, "fofe-fnn": _fofe_fnn,
     "gated-feedback": _gated_feedback, "hierarchical": _clockwork, "state-space": _state_space,
+    "low-rank": _low_rank, "coupled-oscillator": _coupled_oscillator,
     "low-rank": _low_rank, "coupled-oscillator": _coupled_oscillator,
 }  # fmt: skip
 """The equations of each architecture, given the kernel of a layer."""
