@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.engine_cases import MU, assert_same, cases, everything, plans, random_batch, vectors
 from support.pairwise import each_once, label, tried
+from support.slow import slow_unless
 
 import hfrnn
 from hfrnn.arrays import gpu
@@ -19,6 +20,9 @@ from hfrnn.kernels.registry import choose_backend, kernel_class, resolve_backend
 pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
 ARCHITECTURES = tuple(arch for arch in hfrnn.architectures() if kernel_class(arch, "numba") is not kernel_class(arch))
 COMPILED = [case for case in cases() if case.arch in ARCHITECTURES]
+QUICK = ("rnn", "lstm", "mlstm", "gru", "hornn-max", "state-space")
+"""Compiled in single precision by the quick tests; all architectures are in double precision."""
+every_arch = pytest.mark.parametrize("arch", slow_unless(QUICK.__contains__, ARCHITECTURES))
 
 
 @pytest.mark.parametrize(("case", "plan"), tried(["all", "all-3", "states-2", "nothing-3"], of=COMPILED), ids=label)
@@ -30,7 +34,7 @@ def test_everything_agrees_with_numpy_in_float64(case, plan):
     assert_same(everything(case.net(backend="numba"), batch, theta, v, u, plan=chosen), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("case", each_once(of=COMPILED), ids=label)
+@pytest.mark.parametrize("case", slow_unless(lambda case: case.arch in QUICK, each_once(of=COMPILED)), ids=label)
 def test_float32_agrees_with_float64(case):
     batch = case.data()
     theta, v, u = (x.astype("float32") for x in vectors(case.net(), batch))
@@ -47,7 +51,7 @@ def test_the_registry_picks_the_compiled_class_for_the_backend(arch):
         assert type(hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, backend=backend).layers[0].kernel) is cls
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@every_arch
 def test_real_arrays_never_run_the_reference_routines(arch, monkeypatch):
     net = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, backend="numba")
 
@@ -95,7 +99,7 @@ def test_loops_from_numbas_cache_give_the_bits_of_those_just_compiled(tmp_path):
     assert len(runs[0].split()) == 4
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@every_arch
 def test_the_bits_do_not_depend_on_the_threads(arch):
     net = hfrnn.Network(arch, n_in=6, hidden=9, n_out=5, backend="numba")
     batch = random_batch(net, np.random.default_rng(1), T=9, B=40)
@@ -104,7 +108,7 @@ def test_the_bits_do_not_depend_on_the_threads(arch):
     assert_same(three, one)
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@every_arch
 def test_a_second_product_allocates_no_states(arch):
     net = hfrnn.Network(arch, n_in=6, hidden=32, n_out=5, backend="numba")
     batch = random_batch(net, np.random.default_rng(1), T=80, B=32)
