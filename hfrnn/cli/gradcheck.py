@@ -37,9 +37,9 @@ def gradcheck(archs: tuple[str, ...], more: tuple[str, ...], seed: int, as_json:
     from hfrnn.gradcheck import gradcheck as run_checks
     from hfrnn.gradcheck import table
     from hfrnn.kernels import architectures
-    from hfrnn.kernels.registry import kernel_class
+    from hfrnn.kernels.registry import first_name, kernel_class
 
-    names = list(dict.fromkeys([*archs, *more] or architectures()))
+    names = list(dict.fromkeys(map(first_name, [*archs, *more] or architectures())))
     for name in names:
         kernel_class(name)  # raises InputError for an unknown name
     if seed < 0:

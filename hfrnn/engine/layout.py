@@ -18,7 +18,7 @@ from hfrnn.engine.batch import Batch, zero_padding
 from hfrnn.engine.heads.heads import losses, make_head
 from hfrnn.engine.layers import initial_state_shapes, make_layer, state_of_rows, state_width
 from hfrnn.errors import InputError, Message
-from hfrnn.kernels.registry import kernel_options, make_kernel, resolve_backend
+from hfrnn.kernels.registry import first_name, kernel_options, make_kernel, resolve_backend
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.wording import counted
 
@@ -56,7 +56,7 @@ class Layout:
         learn_initial_state: bool = False,
         **options: Any,
     ) -> None:
-        arch, loss = string("arch", arch), choice("loss", loss, losses())
+        arch, loss = first_name(string("arch", arch)), choice("loss", loss, losses())
         dtype = choice("dtype", np.dtype(dtype).name if isinstance(dtype, type | np.dtype) else dtype, DTYPES)
         n_in, n_out, sizes = count("n_in", n_in, 1), count("n_out", n_out, 1), _hidden_sizes(hidden)
         embedding = count("embedding", embedding, 1, or_none=True)

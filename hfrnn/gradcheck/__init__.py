@@ -14,6 +14,7 @@ from hfrnn.gradcheck.cases import cases_of
 from hfrnn.gradcheck.derivatives import TOLERANCES as TOLERANCES
 from hfrnn.gradcheck.derivatives import check_case as check_case
 from hfrnn.kernels import architectures
+from hfrnn.kernels.registry import first_name
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def gradcheck(
     function("progress", progress, or_none=True)
     if archs is not None and not (isinstance(archs, list | tuple) and all(isinstance(arch, str) for arch in archs)):
         raise wrong("archs", archs, "give a list of architectures")
-    chosen = known if archs is None else tuple(dict.fromkeys(archs))
+    chosen = known if archs is None else tuple(dict.fromkeys(first_name(arch) for arch in archs))
     for arch in chosen:
         if arch not in known:
             raise InputError(f"architecture {arch!r} is not known: use one of {', '.join(known)}")

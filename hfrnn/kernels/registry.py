@@ -47,6 +47,9 @@ _kernels: dict[str, str | type[Kernel]] = {
 }
 """The reference kernels: "module:class", which is imported when first used, or the class of a user."""
 
+SECOND_NAMES = {"multiplicative-lstm": "mlstm"}
+"""Other names that users may give to architectures. Networks and runs store the first name."""
+
 _variants: dict[str, dict[str, str]] = {
     "numba": {
         "rnn": "hfrnn.kernels.numba.rnn:RNN",
@@ -144,7 +147,7 @@ def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[
     def register(cls: type[Kernel]) -> type[Kernel]:
         if not (isinstance(cls, type) and issubclass(cls, Kernel)):
             raise wrong("kernel", cls, "give a subclass of hfrnn.Kernel")
-        if name in _kernels and _kernels[name] is not cls:
+        if name in SECOND_NAMES or (name in _kernels and _kernels[name] is not cls):
             raise InputError(f"an architecture named {name!r} is registered already: choose another name")
         _kernels[name] = cls
         note_registered(cls)
@@ -206,6 +209,18 @@ def user_architectures() -> tuple[str, ...]:
     return tuple(name for name in _kernels if name not in BUILT_IN)
 
 
+def first_name(name: str) -> str:
+    """Return the name under which an architecture is registered and stored.
+
+    Examples
+    --------
+    >>> from hfrnn.kernels.registry import first_name
+    >>> first_name("multiplicative-lstm"), first_name("gru")
+    ('mlstm', 'gru')
+    """
+    return SECOND_NAMES.get(name, name) if isinstance(name, str) else name
+
+
 def kernel_class(name: str, backend: str = "numpy") -> type[Kernel]:
     """Return the class of an architecture: the backend's variant if there is one, else the reference.
 
@@ -214,6 +229,7 @@ def kernel_class(name: str, backend: str = "numpy") -> type[Kernel]:
     InputError
         The name is not known.
     """
+    name = first_name(name)
     if not isinstance(name, str) or name not in _kernels:
         register = PerReader("import the module that registers it", "name the file that registers it: {kernel:FILE}")
         raise InputError(Message(

@@ -413,6 +413,8 @@ def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
 
     Each is checked by itself. Where they come from (`source`) is for the message about a name that is not known.
     """
+    from hfrnn.kernels.registry import first_name
+
     by_key = {declared.key: declared for declared in run_options().values()}
     values = {given.rstrip("_").replace("-", "_"): value for given, value in options.items()}
     found: dict[str, Any] = {}
@@ -420,6 +422,8 @@ def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
         found[declared.name] = values[key] if values[key] is None else declared.convert(values[key])
         if found[declared.name] is not None:
             declared.check(found[declared.name])
+    if "arch" in found:
+        found["arch"] = first_name(found["arch"])
     arch = found.get("arch") or {"arch": by_key["arch"].default, **suited(_without_none(found))}["arch"]
     for key, value in values.items():
         if key not in by_key:

@@ -11,6 +11,7 @@ from support.kernel_promises import (
 import hfrnn
 from hfrnn.kernels import make_kernel, registry
 from hfrnn.kernels.rnn import RNN
+from hfrnn.runs.config import TrainConfig
 
 every_arch = pytest.mark.parametrize("arch", hfrnn.architectures())
 
@@ -57,3 +58,11 @@ def test_a_kernel_is_linearised_by_rforward(arch):
 @every_arch
 def test_a_forward_pass_without_a_record_gives_the_same_bits(arch):
     check_same_bits_without_record(arch)
+
+
+def test_a_second_name_is_stored_as_the_first():
+    assert hfrnn.Network("multiplicative-lstm", 4, 3, 4).config["arch"] == "mlstm"
+    assert TrainConfig(data="addition", arch="multiplicative-lstm").given["arch"] == "mlstm"
+    assert "multiplicative-lstm" not in hfrnn.architectures()
+    with pytest.raises(hfrnn.InputError, match="'multiplicative-lstm' is registered already"):
+        hfrnn.register_kernel("multiplicative-lstm", RNN)
