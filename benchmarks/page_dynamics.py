@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 
 from comparison import number, read_cells
@@ -23,7 +22,6 @@ def dynamics() -> str:
         f"Adam ran for {BUDGETS['adam']:g} seconds, HF and SGD for {BUDGETS['hf']:g}. The last column is, for each "
         "seed, the time until Adam's\nlowest loss of 300 seconds is reached, divided by 300.",
         table(*rows(results)),
-        _jax_sysid(),
     ]
     for path in sorted(FOLDER.glob("*.svg")):
         alternative = f"Validation loss over processor seconds: {path.stem}"
@@ -37,14 +35,3 @@ def shares() -> str:
     found = {task: ratios(compared(results, task), "hf") for task in sorted({each["cell"]["task"] for each in results})}
     never = missed(BUDGETS["hf"])
     return ", ".join(f"{number(statistics.median(own), '.2f', never)} on {task}" for task, own in found.items() if own)
-
-
-def _jax_sysid() -> str:
-    """Return what jax-sysid reached on the recording, in a sentence."""
-    run = json.loads((RESULTS / "jax-sysid.json").read_text("utf-8"))["runs"][0]
-    used = run["curve"][-1]["seconds_processor"]
-    return (
-        "On the recording (wiener-hammerstein), the quasi-Newton method of jax-sysid reaches a validation loss of\n"
-        f"{run['best']:.2g} within {used:.0f} processor seconds, compilation left out\n"
-        "(`python benchmarks/jax_sysid_recording.py`, seed 0, the same network and first weights in double precision)."
-    )

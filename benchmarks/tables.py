@@ -24,6 +24,7 @@ import page_papers
 import page_presets
 import page_ranks
 import page_speed
+import page_systems
 import page_training
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -80,6 +81,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "long-lags": page_training.long_lags,
     "dynamics": page_dynamics.dynamics,
     "dynamics-shares": page_dynamics.shares,
+    "systems": page_systems.systems,
+    "sysid": page_systems.sysid,
     "influence": page_curvature.influence,
     "influence-weak": page_curvature.influence_weak,
     "several-vectors": page_curvature.several_vectors,

@@ -38,6 +38,8 @@ WINDOWS_OF_WHOLE = 2
 """A recording of fewer windows than this is not cut, unless a window is given."""
 WHOLE_BURN_IN = 0.1
 """Largest share of a recording that is not cut, for a burn-in that nobody gave."""
+PENALTY, MOST_PENALTY = 0.3, 1e-3
+"""The option `l2` of recordings that are not cut, times their steps, and its largest value, unless it is given."""
 BLOCKS, LEAST_BLOCK = 5, 10
 """Validation blocks of a recording that is not cut, and the least steps of such a block."""
 
@@ -63,12 +65,14 @@ class Cut(NamedTuple):
     burn_in: int
     blocks: int
     why: str | Message
+    l2: float | None  # of short recordings, which are not cut
     notes: tuple[str, ...] = ()
 
     @property
-    def chosen(self) -> dict[str, int]:
-        """How the recordings are cut, as options of a run."""
-        return {"window": self.window, "stride": self.stride, "burn_in": self.burn_in, "valid_blocks": self.blocks}
+    def chosen(self) -> dict[str, Any]:
+        """How the recordings are cut, and the penalty of short ones, as options of a run."""
+        found = {"window": self.window, "stride": self.stride, "burn_in": self.burn_in, "valid_blocks": self.blocks}
+        return found if self.l2 is None else {**found, "l2": self.l2}
 
 
 class Signals(NamedTuple):
@@ -202,7 +206,8 @@ def _chosen(recordings: Sequence[Signals], given: Windows, shares: tuple[float, 
     if stride > window:
         expected = "{stride} is {0}, and {window} is {1}: give a {stride} of at most {window}"
         raise InputError(Message(expected, stride, window))
-    return Cut({}, window, stride, burn_in, blocks, why)
+    l2 = float(f"{min(PENALTY / sum(steps), MOST_PENALTY):.3g}") if whole else None
+    return Cut({}, window, stride, burn_in, blocks, why, l2)
 
 
 def _in_blocks(

@@ -57,7 +57,12 @@ GENERAL: tuple[Option, ...] = (
         "classes", int, None, "Classes of a class softmax, formed by how often symbols occur.", least=1, unit="classes",
         zero="for a full softmax", otherwise="a full softmax",
     ),
-    _network("l2", float, 0.0, "Adds l2/2 * |theta|^2 to the objective.", least=0),
+    _network(
+        "l2", float, 0.0,
+        "Adds l2/2 * |theta|^2 to the objective. Unless it is given, recordings that are not cut have 0.3 divided by "
+        "their steps.",
+        least=0,
+    ),
     _network(
         "state_noise", float, 0.0,
         "Standard deviation of noise that training adds to the input of every hidden unit at every step.", least=0,

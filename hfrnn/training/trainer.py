@@ -235,7 +235,8 @@ class Trainer(TrainingRun):
             refuse_options_of_others(config)
         self.ranks, config = ranks, prepared(ranks, config)
         self.source = open_source(config, folder, given)
-        config = config.completed(**self.source.chosen)
+        chosen = self.source.chosen.items()
+        config = config.completed(**{n: each for n, each in chosen if n not in config.given and config.uses(n)})
         self.vocabulary = self.source.vocabulary
         ranks.check_data(f"the data {self.source.name}", json.dumps(self.source.checksums, sort_keys=True))
         new = folder is None or not folder.begun

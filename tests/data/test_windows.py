@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 from scipy.signal import lfilter
 
@@ -97,4 +98,9 @@ def test_a_run_stores_what_followed_from_its_data(tmp_path) -> None:
     burn_in = hfrnn.train(data={"x": u, "y": y}, window=100, **small, out=tmp_path / "a").config.burn_in
     followed = read_toml(tmp_path / "a" / "config.toml").followed
     assert 15 < burn_in == followed["burn_in"] <= 25
-    assert (followed["stride"], followed["valid_blocks"]) == (50, 0)
+    assert (followed["stride"], followed["valid_blocks"], followed["l2"]) == (50, 0, 0)
+    table = pandas.DataFrame({"u": u[:, 0], "y": y[:, 0]})
+    names = {"inputs": ["u"], "targets": ["y"]}
+    for more, l2 in (({}, 5e-4), ({"l2": 0.1}, 0.1), ({"optimizer": "adam"}, 5e-4)):
+        config = hfrnn.train(data=table, **names, **{**small, **more}, out=tmp_path / f"{more}").config
+        assert (config.window, config.valid_blocks, config.l2) == (600, 5, l2)
