@@ -323,7 +323,6 @@ EQUATIONS: dict[str, Callable[[Any], str]] = {
     "gru-torch": _gru_torch, "lstm-1997": _lstm_1997, "fnn": _fnn, "fofe-fnn": _fofe_fnn,
     "gated-feedback": _gated_feedback, "hierarchical": _clockwork, "state-space": _state_space,
     "low-rank": _low_rank, "coupled-oscillator": _coupled_oscillator,
-    "low-rank": _low_rank, "coupled-oscillator": _coupled_oscillator,
 }  # fmt: skip
 """The equations of each architecture, given the kernel of a layer."""
 HANDED_UP = {"scrn": "y", "rate": "r", "low-rank": "r", "coupled-oscillator": "y"}
