@@ -13,6 +13,7 @@ from hfrnn._version import __version__
 from hfrnn.cli.arguments import told
 from hfrnn.cli.completion import completion
 from hfrnn.cli.data import data
+from hfrnn.cli.dynamics import fixed_points, lyapunov
 from hfrnn.cli.evaluate import evaluate, sample
 from hfrnn.cli.export import export
 from hfrnn.cli.gradcheck import gradcheck
@@ -139,5 +140,8 @@ def main() -> None:
         refuse_ranks(click.get_current_context().invoked_subcommand)
 
 
-for command in (train, evaluate, predict, sample, probe, report, spectrum, export, data, gradcheck, info, completion):
+for command in (
+    train, evaluate, predict, sample, probe, report, spectrum, fixed_points, lyapunov, export, data, gradcheck, info,
+    completion,
+):  # fmt: skip
     main.add_command(command)

@@ -26,6 +26,7 @@ CASES = {
     "report": ["report", "RUN", "-o", f"page{EVIL}.html"],
     "spectrum": ["spectrum", "RUN", "--matrix", "gauss-newton", "--symbols", "100", "--vectors", "0"],
     "probe": ["probe", "RUN", "--open", EVIL[0], "--close", "e", "--control", EVIL, "--steps", "20"],
+    "fixed points": ["fixed-points", "RUN", "--starts", "5", "--symbols", "100"],
     "no run": ["evaluate", f"no{EVIL}"],
     "usage": ["train", f"--{EVIL}"],
     "command": [EVIL],
