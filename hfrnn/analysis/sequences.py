@@ -16,6 +16,7 @@ from hfrnn.analysis.scores import figures
 from hfrnn.arrays.backend import Array, HostArray, get_backend
 from hfrnn.data.kinds import FALLBACK, KINDS, kind_of_file
 from hfrnn.data.kinds.data_kind import Pool, Reading
+from hfrnn.data.kinds.number_sequences import NumberSequences
 from hfrnn.data.named_arrays import open_holding
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.tables import check_rates
@@ -128,13 +129,14 @@ def _start(config: TrainConfig, batch: Batch | None = None) -> str:
 
 
 def file_sequences(
-    folder: RunFolder, net: Network, path: str, washout: int | None = None, by: str | None = None
-) -> Given:
+    folder: RunFolder, net: Network, path: str, washout: int | None = None, by: str | None = None,
+    rows: str | None = None,
+) -> Given:  # fmt: skip
     """Return the sequences of a file of the same kind as the data of a run, perhaps without targets.
 
     A table, and an array of one recording, are not cut into windows. The first `washout` steps of a sequence are not
     scored; by default this is the burn-in of the run. Of a file with several parts, only `x`, `y`, `mask` and `lengths`
-    are read.
+    are read; of each recording, the rows "A:B" if they are given.
     """
     config = folder.config()
     own = config.kind
@@ -147,7 +149,10 @@ def file_sequences(
         raise InputError(
             f"{path} is {kind}, and {folder.path} was trained on {own.about}: give a file ending in {either(own.reads)}"
         )
-    options = {**config.values, "by": by} if washout is None else {**config.values, "by": by, "burn_in": washout}
+    if rows is not None and not issubclass(own, NumberSequences):
+        raise InputError(Message("{rows} was given, and {0} is {1}: it is for tables and arrays", path, own.about))
+    options = {**config.values, "by": by, "rows": rows}
+    options |= {} if washout is None else {"burn_in": washout}
     if washout is not None and options.get("window") is not None:
         options["window"] = max(options["window"], washout + 1)  # a file is not cut
     read = own.read_file(options, path, net.n_out, net.loss_name)
@@ -196,6 +201,7 @@ def _counted_from_zero(read: Reading, first: int, path: str) -> HostArray | None
 def evaluate_sequences(
     net: Network, theta: Array, config: TrainConfig, part: str | None = None, folder: RunFolder | None = None,
     path: str | None = None, washout: int | None = None, by: str | None = None, estimate_state: int | None = None,
+    rows: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the figures of a network that was trained on other data than a text.
 
@@ -208,8 +214,9 @@ def evaluate_sequences(
     Other data also have `washout`, the steps at the beginning of each sequence that are not scored (by default
     the option `washout` of the run, or its burn-in), and `initial_state`, "zeros", "learned", "given" or "estimated".
     With `estimate_state`, the states are estimated from the targets of that many steps, `estimated_from`. By default
-    every step is scored then, and windows of the own data do not overlap. Real values have `baseline`: the `model`, a
-    linear one that was fitted on the training part of the run, and its figures.
+    every step is scored then, and windows of the own data do not overlap. `rows`, "A:B", are those
+    of each recording of a file that are read. Real values have `baseline`: the `model`, a linear one that was fitted on
+    the training part of the run, and its figures.
     """
     net = net.without_penalty()
     if by is not None and not (config.kind.reads and config.kind.scores_outputs):
@@ -224,7 +231,7 @@ def evaluate_sequences(
     cut = washout if estimate_state is None else 0
     if path is not None:
         assert folder is not None
-        given = file_sequences(folder, net, path, cut, by)
+        given = file_sequences(folder, net, path, cut, by, rows)
         if given.batch.targets is None:
             raise InputError(Message(
                 "{0} has no targets to score ({1}): give them, or use hfrnn predict", path, given.note

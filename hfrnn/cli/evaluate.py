@@ -57,6 +57,7 @@ Examples:
     "--washout", metavar="N", type=int,
     help="First steps, not scored.  [default: the burn-in]",
 )  # fmt: skip
+@click.option("--rows", metavar="A:B", help="Rows of a table or recording to score.")
 @click.option("--by", metavar="NAME", help="Column or array of conditions: figures for each.")
 @estimate_option
 @click.option(
@@ -83,7 +84,7 @@ Examples:
 @backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def evaluate(
-    run: str, text: str | None, part: str | None, which: str, washout: int | None, by: str | None,
+    run: str, text: str | None, part: str | None, which: str, washout: int | None, rows: str | None, by: str | None,
     estimate_state: int | None, unknown: str | None, rule: str | None, positions: int | None, per_symbol: str | None,
     steps_ahead: str | None, feedback: str | None, force: bool, backend: str, as_json: bool, **learning: Any,
 ) -> None:  # fmt: skip
@@ -97,6 +98,8 @@ def evaluate(
 
     if text is not None and part is not None:
         raise InputError("give either a FILE or --part, not both")
+    if rows is not None and text is None:
+        raise InputError("--rows was given, and no FILE: rows are those of a table, or of a recording in a file")
     learning = {name: value for name, value in learning.items() if value is not None}
     for name in learning:
         if rule is None:
@@ -117,15 +120,21 @@ def evaluate(
         given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
         wrong = [name for name, value in given.items() if value is not None]
         if steps_ahead is not None and not wrong:
-            for name, value in {"--by": by, "--estimate-state": estimate_state}.items():
+            for name, value in {"--by": by, "--estimate-state": estimate_state, "--rows": rows}.items():
                 if value is not None:
                     raise InputError(f"{name} was given, and it is not for --steps-ahead: leave it out")
             more: dict[str, Any] = {"steps_ahead": steps_ahead, "feedback": feedback, "washout": washout}
             evaluate_steps_ahead(folder, net, theta, part, text, as_json=as_json, **more)
             return
-        evaluate_data(folder, net, theta, part, text, wrong, as_json, washout, by, estimate_state)
+        evaluate_data(folder, net, theta, part, text, wrong, as_json, washout, by, estimate_state, rows)
         return
-    others = {"--washout": washout, "--by": by, "--estimate-state": estimate_state, "--steps-ahead": steps_ahead}
+    others = {
+        "--rows": rows,
+        "--washout": washout,
+        "--by": by,
+        "--estimate-state": estimate_state,
+        "--steps-ahead": steps_ahead,
+    }
     for name, value in others.items():
         if value is not None:
             raise InputError(f"{run} was trained on a text: leave {name} out")
@@ -305,7 +314,7 @@ _WIDTH = 12
 
 def evaluate_data(
     folder: Any, net: Any, theta: Any, part: str | None, path: str | None, wrong: list[str], as_json: bool,
-    washout: int | None = None, by: str | None = None, estimate_state: int | None = None,
+    washout: int | None = None, by: str | None = None, estimate_state: int | None = None, rows: str | None = None,
 ) -> None:  # fmt: skip
     """Score a network that was trained on sequences, on a part of its data or on the file `path`; print the figures.
 
@@ -322,7 +331,7 @@ def evaluate_data(
         data = f"{config.data}, whose sequences are generated again"
         raise InputError(f"{folder.path} was trained on {data}: leave --part out")
     with telling_of_compilation(net.backend.name, as_json), or_another_file(folder):
-        found = evaluate_sequences(net, theta, config, part, folder, path, washout, by, estimate_state)
+        found = evaluate_sequences(net, theta, config, part, folder, path, washout, by, estimate_state, rows)
     if as_json:
         say_json(found)
     elif "outputs" in found:

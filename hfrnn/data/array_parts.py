@@ -77,12 +77,6 @@ def piece_signals(
         raise InputError(
             Message("{window} cuts one recording, and {0} is for separate sequences: leave one of them out", what)
         )
-    for role, value in roles.items():
-        if isinstance(value, list) and not file.trials:
-            raise InputError(Message(
-                "{window} cuts one recording, and {0} of {1} is a list of {2}: leave one of them out", prefix + role,
-                source, counted(len(value), "array"),
-            ))  # fmt: skip
     check_filled({prefix + role: value for role, value in roles.items()}, source)
     states = roles.pop("initial_state", None)
     lists = {role: each if isinstance(each, list) else [each] for role, each in roles.items()}
@@ -90,9 +84,13 @@ def piece_signals(
         for one in values:
             check_size(one.shape, 8, f"{prefix}{role} of {source}")
     called = {role: file.called.get(prefix + role, prefix + role) for role in lists}
-    if file.matlab or any(isinstance(each, list) for each in roles.values()):
+    if file.matlab or (file.trials and any(isinstance(each, list) for each in roles.values())):
         trials = Trials(lists, called, source)
         lists, notes = trials.roles, trials.notes
+    for role, values in lists.items():
+        if len(values) != len(lists["x"]):
+            held = f"{called['x']} of {source} holds {counted(len(lists['x']), 'recording')}"
+            raise InputError(f"{held} and {called[role]} {len(values)}: give as many in both")
     begins = None
     if states is not None:
         each_row: Content = states[None] if not isinstance(states, list) and states.ndim == 1 else states

@@ -9,7 +9,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,15 +44,52 @@ class _Note(NamedTuple):
 
 def load_midi(
     path: str | os.PathLike[str], steps_per_beat: int = STEPS_PER_BEAT, fractions: Sequence[float] | None = None,
-    skip_bad: bool = False,
+    skip_bad: bool = False, others: Mapping[str, str | os.PathLike[str]] | None = None,
 ) -> Music:  # fmt: skip
     """Load a MIDI file, or those of a folder and its folders, as piano rolls, each a piece.
 
     A piece goes from the first step in which a key sounds to the last one. Notes begin and end at the nearest step and
     last at least one. Percussion (channel 10) and notes beyond the keys of a piano are left out. `fractions` are the
     shares of the pieces for training, validation and test, in the order of the names. With `skip_bad`, files that
-    cannot be read are left out; all that cannot be read are named otherwise.
+    cannot be read are left out; all that cannot be read are named otherwise. `others` has the files or folders of
+    "valid" and "test", if these parts have some of their own.
     """
+    others = others or {}
+    read = {part: _read(each, steps_per_beat, skip_bad) for part, each in {"train": path, **others}.items()}
+    pieces = read["train"].pieces
+    if "valid" in others and fractions is not None:
+        raise InputError(Message("{valid} has pieces of its own for validation: leave {fractions} out"))
+    if "test" in others and fractions is not None and fractions[2]:
+        raise InputError(Message("{test} has pieces of its own for the test: give {fractions} that end in 0"))
+    shares = (1.0, 0.0, 0.0) if "valid" in others else fractions
+    ranges = part_ranges(len(pieces), shares, str(path), "piece")
+    parts = {name: pieces[start:stop] for name, (start, stop) in ranges.items()}
+    parts |= {part: read[part].pieces for part in others}
+    for name, part in parts.items():
+        check_size((sum(map(len, part)), KEYS), 8, f"the {name} part of {path}")
+    steps = counted(sum(len(piece) for part in parts.values() for piece in part), "step")
+    bad, empty = (sum(getattr(each, name) for each in read.values()) for name in ("bad", "empty"))
+    left_out = f"; {counted(bad, 'file')} that cannot be read left out" if bad else ""
+    left_out += f"; {left_out_note(empty, 'piece')}" if empty else ""
+    note = f"in the order of names; {counted(steps_per_beat, 'step')} per beat, {steps} in all{left_out}"
+    digest = read["train"].sha256
+    if others:
+        named = " ".join(f"{part} {each.sha256}" for part, each in read.items())
+        digest = hashlib.sha256(named.encode()).hexdigest()
+    return Music(Path(path).name, **parts, source=str(path), sha256=digest, note=note)
+
+
+class _Pieces(NamedTuple):
+    """The pieces of a folder, the hash of its files, and the numbers of bad files and of pieces without notes."""
+
+    pieces: list[NDArray[np.float32]]
+    sha256: str
+    bad: int
+    empty: int
+
+
+def _read(path: str | os.PathLike[str], steps_per_beat: int, skip_bad: bool) -> _Pieces:
+    """Return the pieces of a MIDI file or of a folder."""
     files = midi_files(path)
     digest, pieces, taken, bad = hashlib.sha256(), [], 0, list[str]()
     for file in files:
@@ -70,18 +107,10 @@ def load_midi(
         taken += roll.nbytes
     if bad and not (skip_bad and pieces):
         raise _unread(bad, len(files))
-    empty, pieces = sum(len(piece) == 0 for piece in pieces), [piece for piece in pieces if len(piece)]
-    if not pieces:
+    found = [piece for piece in pieces if len(piece)]
+    if not found:
         raise InputError(f"{path} has no notes that a piano can play, without percussion: give other files")
-    ranges = part_ranges(len(pieces), fractions, str(path), "piece")
-    parts = {name: pieces[start:stop] for name, (start, stop) in ranges.items()}
-    for name, part in parts.items():
-        check_size((sum(map(len, part)), KEYS), 8, f"the {name} part of {path}")
-    steps = counted(sum(map(len, pieces)), "step")
-    left_out = f"; {counted(len(bad), 'file')} that cannot be read left out" if bad else ""
-    left_out += f"; {left_out_note(empty, 'piece')}" if empty else ""
-    note = f"in the order of names; {counted(steps_per_beat, 'step')} per beat, {steps} in all{left_out}"
-    return Music(Path(path).name, **parts, source=str(path), sha256=digest.hexdigest(), note=note)
+    return _Pieces(found, digest.hexdigest(), len(bad), len(pieces) - len(found))
 
 
 def midi_files(path: str | os.PathLike[str]) -> list[Path]:

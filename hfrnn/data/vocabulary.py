@@ -259,8 +259,10 @@ class Vocabulary:
         ------
         CheckpointError
             The file is missing, unreadable or damaged, or is not a vocabulary.
+        InputError
+            The path is none, or `links` is neither True nor False.
         """
-        file = checks.path("path", path)
+        file, links = checks.path("path", path), checks.flag("links", links)
         try:
             return Vocabulary.from_json(json.loads(read_bytes(file, DESCRIPTION, links=links)))
         except CheckpointError as error:

@@ -28,16 +28,32 @@ def given_objects(data: Any, batches: Any, valid: Any, test: Any = None) -> Give
         )
     if batches is not None and data is not None:
         raise InputError("both data and batches were given: give one of them")
+    if isinstance(data, Mapping) and batches is None:
+        return Objects(data=_with_parts(data, {"valid": valid, "test": test}))
     if isinstance(valid, Mapping | Batch) and batches is None:
         raise InputError(
-            "valid= takes sequences only together with batches=; with data=, name the arrays of data valid_x, "
-            "valid_y, ..."
+            "valid= takes sequences only together with batches=, or with arrays as data=: give one of them"
         )
     if batches is not None:
         if valid is not None and not isinstance(valid, Mapping | Batch):
             raise InputError(f"valid is {shown(valid)}: with batches give a dict of arrays or a hfrnn.Batch")
         return Objects(batches=lambda rng: _by_name(batches(rng), "batches"), valid=_by_name(valid, "valid"))
-    return Objects(data=data) if isinstance(data, Mapping) and not _is_frame(data) else None
+    return None
+
+
+def _with_parts(data: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[Any, Any]:
+    """Return arrays by name with those of other parts, which were given by themselves."""
+    found = dict(data)
+    for part, given in parts.items():
+        if given is None:
+            continue
+        if not isinstance(given, Mapping):
+            raise InputError(f"{part} is {shown(given)}, and data holds arrays: give a dict with the arrays x and y")
+        named = {f"{part}_{name}" if isinstance(name, str) else name: value for name, value in given.items()}
+        if twice := sorted(name for name in data if isinstance(name, str) and name.startswith(f"{part}_")):
+            raise InputError(f"{part} was given, and data has {twice[0]} itself: leave one of them out")
+        found |= named
+    return found
 
 
 def _is_frame(value: Any) -> bool:

@@ -85,6 +85,24 @@ def test_the_pieces_are_cut_in_the_order_of_their_names(tmp_path: Path) -> None:
         default.part("test")
 
 
+def test_other_folders_may_validate_and_test(tmp_path: Path) -> None:
+    tunes, valid, test = (write_tunes(tmp_path / name, n) for name, n in (("tunes", 4), ("valid", 2), ("test", 3)))
+    told = ["--data", tunes, "--valid", valid, *FLAGS]
+    found = call("train", *told, "--test", test, "--out", tmp_path / "run", "--updates", "1").stdout
+    assert "music     tunes: 4 pieces to train on, 2 to validate, 3 to test" in found
+    call("train", "--resume", tmp_path / "run", "--updates", "2")
+    assert "pieces              3" in call("evaluate", tmp_path / "run", "--part", "test").stdout
+    shares = load_midi(tunes, fractions=(0.5, 0.5, 0.0), others={"test": test})
+    assert [len(part) for part in (shares.train, shares.valid, shares.test)] == [2, 2, 3]
+    for flags, words in (
+        (["--fractions", "0.5,0.5,0"], "--valid has pieces of its own for validation: leave --fractions out"),
+        (["--valid", test], "--valid names"),
+    ):
+        assert words in call("train", *told, *flags, "--out", tmp_path / "none", code=2).stderr
+    (valid / "zz.mid").write_bytes(tune(70))
+    assert "has changed since the run was started" in call("evaluate", tmp_path / "run", code=2).stderr
+
+
 def test_the_checksum_is_that_of_all_files_and_their_names(tmp_path: Path) -> None:
     found = set()
     for name, note in (("a.mid", 60), ("b.mid", 61), ("b.mid", 62)):

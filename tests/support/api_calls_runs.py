@@ -141,7 +141,7 @@ CALLS: list[Call] = [
     tried(Vocabulary.from_json, {"content": lambda: vocabulary().to_json()}, content=nothing()),
     tried(Vocabulary.save, {"self": vocabulary, "path": "saved.json"}, path=new_path()),
     tried(
-        Vocabulary.load, {"path": "run/vocabulary.json"}, path=path("run/vocabulary.json").plus(MORE_PATHS), links=None
+        Vocabulary.load, {"path": "run/vocabulary.json"}, path=path("run/vocabulary.json").plus(MORE_PATHS)
     ),
     tried(gradcheck, {"archs": []}, archs=nothing().but({"None": None, "empty list": None}), progress=CALLBACK),
     tried(

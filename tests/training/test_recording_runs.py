@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from support.command_line import call, refused
@@ -84,6 +86,25 @@ def test_predictions_have_the_times_of_the_table_and_refuse_another_rate(tmp_pat
     assert [line.split(",")[:2] for line in lines[1:4]] == [["1", "0.0"], ["2", "0.5"], ["3", "1.0"]]
     other = table(tmp_path, "b.csv", 80, 0, time=0.25)
     assert "resample them to one rate" in refused("predict", "run", other, "-o", "more.csv")
+
+
+def test_rows_of_a_file_are_scored_as_a_file_of_these_rows(tmp_path):
+    path = table(tmp_path, "a.csv", 90)
+    head, *lines = (tmp_path / "a.csv").read_text().splitlines()
+    (tmp_path / "part.csv").write_text("\n".join([head, *lines[30:70]]) + "\n")
+    hfrnn.train(data=path, rows="10:80", out=tmp_path / "run", **SMALL)
+    u, y = (each[:, None] for each in signals(90, 0))
+    np.savez(tmp_path / "a.npz", x=u, y=y)
+    np.savez(tmp_path / "part.npz", x=u[30:70], y=y[30:70])
+    arrays = {name: value for name, value in SMALL.items() if name not in ("inputs", "targets")}
+    hfrnn.train(data=tmp_path / "a.npz", out=tmp_path / "arrays", **arrays)
+    for run, suffix in (("run", "csv"), ("arrays", "npz")):
+        told = ["evaluate", tmp_path / run, "--json"]
+        some = json.loads(call(*told, tmp_path / f"a.{suffix}", "--rows", "30:70").stdout)
+        alone = json.loads(call(*told, tmp_path / f"part.{suffix}").stdout)
+        assert {**some, "data": ""} == {**alone, "data": ""}
+        assert "90 rows" in refused(*told, tmp_path / f"a.{suffix}", "--rows", "95:99")
+        assert "--rows was given, and no FILE" in refused(*told, "--rows", "30:70")
 
 
 def test_files_of_several_kinds_are_refused(tmp_path):

@@ -174,6 +174,7 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
     from hfrnn.data.named_arrays import ROLES, holds_trials, read_file_arrays, together
     from hfrnn.data.windows import two_axes
 
+    _check_rows({**options, "valid_rows": None, "test_rows": None})
     names, recorded, name = names_of(options), options["window"] is not None, Path(path).name
     if path.lower().endswith(".npy") or _are_pairs(listed(options["data"])):
         names = type(names)()
@@ -183,7 +184,7 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
     note: str | Message = "" if "y" in file.content else _no_targets(file.lacks["y"], name, names.chosen)
     if recorded:
         found, states, burn_in = [], [], options["burn_in"] or 0
-        for each in piece_signals(Piece("train", file, ""))[0]:
+        for each in piece_signals(Piece("train", file, ""), slice_of(options["rows"], "rows"))[0]:
             x, y = two_axes(each.inputs, "x", path), None
             if not note:
                 missing = each.missing

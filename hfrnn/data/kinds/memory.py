@@ -55,10 +55,6 @@ class Objects:
         """The value of the option `data`."""
         return ARRAYS if self.batches is None else BATCHES
 
-    def named(self, valid: Any) -> dict[str, Any]:
-        """Return other options that were given by name, not as objects; `valid` is the argument of that name."""
-        return {"valid": valid} if self.batches is None else {}
-
 
 @dataclass(frozen=True, eq=False)
 class Frames:
@@ -72,10 +68,6 @@ class Frames:
     def name(self) -> str:
         """The value of the option `data`."""
         return TABLES
-
-    def named(self, valid: Any) -> dict[str, Any]:
-        """Return other options that were given by name: none."""
-        return {}
 
 
 Given = Objects | Frames

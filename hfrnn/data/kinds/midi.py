@@ -9,9 +9,9 @@ from typing import Any
 
 from hfrnn.choices import MIDI_FILES, STEPS_PER_BEAT
 from hfrnn.data.kinds.music import Music
-from hfrnn.data.kinds.number_sequences import FRACTIONS
-from hfrnn.errors import InputError
-from hfrnn.option import Option
+from hfrnn.data.kinds.number_sequences import FRACTIONS, OTHER_PARTS, TEST, VALID
+from hfrnn.errors import InputError, Message
+from hfrnn.option import Option, argument, listed
 
 BEAT = Option(
     "steps_per_beat", int, STEPS_PER_BEAT, "Steps per beat, a quarter note, of piano rolls from MIDI files.", least=1,
@@ -30,7 +30,7 @@ class MidiFiles(Music):
     about = "MIDI music"
     named = ""
     suffixes = MIDI_FILES
-    options = (FRACTIONS, BEAT, SKIP_BAD)
+    options = (FRACTIONS, VALID, TEST, BEAT, SKIP_BAD)
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -60,12 +60,29 @@ class MidiFiles(Music):
         """Return the MIDI files, or the folder if it is gone or holds none."""
         from hfrnn.data.midi import midi_files
 
-        with contextlib.suppress(InputError):
-            return [*midi_files(options["data"])]
-        return [options["data"]]
+        found: list[str | os.PathLike[str]] = []
+        for each in (options["data"], *_others(options).values()):
+            with contextlib.suppress(InputError):
+                found += midi_files(each)
+                continue
+            found.append(each)
+        return found
 
     @classmethod
     def open(cls, options: Mapping[str, Any], given: Any = None) -> MidiFiles:
         from hfrnn.data.midi import load_midi
 
-        return cls(load_midi(options["data"], options["steps_per_beat"], options["fractions"], options["skip_bad"]))
+        return cls(load_midi(
+            options["data"], options["steps_per_beat"], options["fractions"], options["skip_bad"], _others(options)
+        ))  # fmt: skip
+
+
+def _others(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files or folders of the parts that have their own."""
+    found = {part: listed(options[part]) for part in OTHER_PARTS if options[part] is not None}
+    for part, paths in found.items():
+        if len(paths) > 1:
+            raise InputError(Message(
+                f"{argument(part)} names {{0}} and {{1}}: give one folder of MIDI files", *paths[:2]
+            ))  # fmt: skip
+    return {part: paths[0] for part, paths in found.items()}

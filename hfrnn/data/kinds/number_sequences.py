@@ -55,12 +55,14 @@ SPLIT_SEED = Option(
 )  # fmt: skip
 DIVIDED = (FRACTIONS, SPLIT, SPLIT_SEED)
 VALID = Option(
-    "valid", str, None, "File to validate on, instead of a part of the data; several tables or files of arrays.",
+    "valid", str, None,
+    "File, or folder of MIDI files, to validate on, instead of a part of the data; several tables or files of arrays.",
     path=True, several=True, group="Data",
 )  # fmt: skip
 TEST = Option(
-    "test", str, None, "File to test on, instead of a part of the data; several tables or files of arrays.", path=True,
-    several=True, group="Data",
+    "test", str, None,
+    "File, or folder of MIDI files, to test on, instead of a part of the data; several tables or files of arrays.",
+    path=True, several=True, group="Data",
 )  # fmt: skip
 INPUTS = Option(
     "inputs", str, None,

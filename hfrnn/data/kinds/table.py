@@ -174,7 +174,7 @@ class Table(NumberSequences):
         from hfrnn.data.tables import read_table, rows_ahead
 
         note: str | Message = ""
-        form = _format(options)._replace(rows=(None, None), by=options.get("by"))
+        form = _format(options)._replace(by=options.get("by"))
         try:
             read = read_table(path, form)
         except NoColumnError as error:
