@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.data.array_files import NUMBERS, check_size, most_bytes
-from hfrnn.data.held import DEEPEST, MOST, NUMERIC, Held, Holding, Node, flattened, too_many
+from hfrnn.data.held import (
+    DEEPEST,
+    MOST,
+    NUMERIC,
+    Held,
+    Holding,
+    Node,
+    flattened,
+    groups_as_trials,
+    too_many,
+)
 from hfrnn.errors import InputError, MissingExtraError, how_to_install
 from hfrnn.wording import one_line
 
@@ -52,7 +63,7 @@ def held_by_hdf5(content: bytes, source: str) -> Holding:
     walk = _Walk(h5py, file, source)
     found = list(walk.members(file, 0))
     matlab = content.startswith(b"MATLAB 7.3") or walk.matlab
-    held: list[Held] = []
+    held: list[Held] = [] if matlab else [*groups_as_trials("", dict(found))]
     for name, node in found:
         held.extend(flattened(name if matlab else f"/{name}", node, "." if matlab else "/"))
     about = "a MATLAB file of version 7.3" if matlab else "a file of HDF5"
@@ -168,8 +179,8 @@ def _reversed(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _natural(name: str) -> tuple[Any, ...]:
     """Return a key that sorts `u2` before `u10`."""
-    digits = "".join(each if each.isdecimal() else " " for each in name).split()
-    return tuple(int(each) for each in digits if len(each) < 20) if name.isdecimal() else (), name
+    parts = re.split("([0-9]+)", name)
+    return tuple((int(each) if len(each) < 20 else -1) if n % 2 else each for n, each in enumerate(parts)), name
 
 
 def _word(value: Any) -> str:

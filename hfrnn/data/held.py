@@ -6,7 +6,7 @@ fields of a struct array, and the cells of a cell array, are trials.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -143,6 +143,8 @@ def flattened(name: str, node: Node, mark: str = ".") -> Iterator[Held]:
     elif node.cells is not None:
         yield from _together(name, node.cells, "a cell array", mark)
     elif node.fields:
+        if mark == "/":
+            yield from groups_as_trials(name, {own: nodes[0] for own, nodes in node.fields.items()})
         for own, nodes in node.fields.items():
             if node.what == "struct array":
                 yield from _together(f"{name}{mark}{own}", nodes, "a field of a struct array", mark)
@@ -150,6 +152,18 @@ def flattened(name: str, node: Node, mark: str = ".") -> Iterator[Held]:
                 yield from flattened(f"{name}{mark}{own}", nodes[0], mark)
     else:
         yield Held(name, (node,), trials=False, refused=_SINGULARS.get(node.what) or _with_article(node.what))
+
+
+def groups_as_trials(name: str, groups: Mapping[str, Node]) -> Iterator[Held]:
+    """Yield what groups of HDF5 that hold the same names have in common: each group is a trial.
+
+    `/trials/u` stands for `/trials/1/u`, `/trials/2/u` and so on.
+    """
+    nodes = list(groups.values())
+    names = set(nodes[0].fields) if nodes else set()
+    if len(nodes) > 1 and names and all(each.what == "struct" and set(each.fields) == names for each in nodes):
+        for own in nodes[0].fields:
+            yield from _together(f"{name}/{own}", [each.fields[own][0] for each in nodes], "groups", "/")
 
 
 def _together(name: str, nodes: Sequence[Node], of: str, mark: str) -> Iterator[Held]:

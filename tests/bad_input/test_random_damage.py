@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.array_files import FLAGS, ROWS, TABLE, N, T, good, mat, npy, npz
 from support.damage import cases, json_values, places, put, sealed_checkpoint
+from support.matlab_files import hdf5
 from support.refusals import FIELDS, READ, RESUME, STEPS, call, replaced, sentence_of
 from support.tiny_runs import snapshot
 
@@ -68,6 +69,7 @@ ARRAYS: dict[str, tuple[bytes, list[str]]] = {
     "bad.npy": (npy(good()["x"]), ["--targets", "y.npy"]),
     "bad.mat": (mat(good()), []),
     "bad.csv": (ROWS.encode(), TABLE),
+    "bad.h5": (hdf5(good()), []),
 }
 
 

@@ -54,6 +54,20 @@ def test_datasets_named_x_and_y_need_no_names(tmp_path):
     assert data.notes == ("not read: /more",)
 
 
+@pytest.mark.parametrize("root", ["", "session/trials/"])
+def test_groups_that_hold_the_same_names_are_trials(tmp_path, root):
+    lengths = {"1": 9, "2": 5, "10": 7}
+    arrays = {f"{root}trial_{name}/{one}": X.reshape(-1, 2)[:T] * sign for name, T in lengths.items()
+              for one, sign in (("x", 1), ("y", -1))}  # fmt: skip
+    data = load(written(tmp_path, hdf5(arrays)), *([] if not root else [f"{root}x", f"/{root}y"]))
+    assert data.train.lengths.tolist() == [9, 5, 7]
+    assert np.array_equal(data.train.x, -data.train.y)
+    one = load(written(tmp_path, hdf5(arrays)), f"/{root}trial_2/x", f"/{root}trial_2/y", windows=Windows(5, 5, 0))
+    assert one.train.lengths.tolist() == [5]
+    with pytest.raises(InputError, match="holds no such array"):
+        load(written(tmp_path, hdf5({**arrays, f"{root}trial_3/x": X})), f"/{root}x", f"/{root}y")
+
+
 def test_axes_are_reversed_for_matlab_only(tmp_path):
     (one,) = held_by_hdf5(v73({"a": np.arange(6).reshape(2, 3)}), "a.mat").held
     assert one.values("a.mat").tolist() == [[0, 1, 2], [3, 4, 5]]
