@@ -15,7 +15,7 @@ def suggested(holding: Holding) -> dict[str, str] | None:
     """Return the options of `train` that would read a file, by name; None if it has no two arrays that agree."""
     found = {held.name.strip("/"): held for held in holding.held if not held.refused}
     if "x" in found and "y" in found:
-        return {"window": str(WINDOW)} if _is_recording(found["x"]) else {}
+        return {"window": _window(found["x"])} if _is_recording(found["x"]) else {}
     groups: dict[object, list[Held]] = {}
     for held in found.values():
         if _size(held) > len(held.nodes) and held.name.strip("/") not in NAMES:
@@ -28,8 +28,13 @@ def suggested(holding: Holding) -> dict[str, str] | None:
     inputs = next((held for held in group if _last(held) in INPUTS), None)
     target = target or next(held for held in reversed(group) if held is not inputs)
     inputs = inputs or next(held for held in group if held is not target)
-    window = {"window": str(WINDOW)} if _is_recording(inputs) or _is_recording(target) else {}
+    window = {"window": _window(inputs)} if _is_recording(inputs) or _is_recording(target) else {}
     return {"inputs": inputs.name, "targets": target.name, **window}
+
+
+def _window(held: Held) -> str:
+    """Return the steps of a window that fits into the training part of a recording, nine tenths of it, twice."""
+    return str(min(WINDOW, max(max(held.nodes[0].shape) * 9 // 20, 1)))
 
 
 def _last(held: Held) -> str:
