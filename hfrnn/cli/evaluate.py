@@ -96,10 +96,7 @@ def evaluate(
     from hfrnn.runs.load import load_run
     from hfrnn.runs.run_constraints import stored_constraints
 
-    if text is not None and part is not None:
-        raise InputError("give either a FILE or --part, not both")
-    if rows is not None and text is None:
-        raise InputError("--rows was given, and no FILE: rows are those of a table, or of a recording in a file")
+    _check_file(text, part, rows)
     learning = {name: value for name, value in learning.items() if value is not None}
     for name in learning:
         if rule is None:
@@ -120,9 +117,8 @@ def evaluate(
         given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
         wrong = [name for name, value in given.items() if value is not None]
         if steps_ahead is not None and not wrong:
-            for name, value in {"--by": by, "--estimate-state": estimate_state, "--rows": rows}.items():
-                if value is not None:
-                    raise InputError(f"{name} was given, and it is not for --steps-ahead: leave it out")
+            others = {"--by": by, "--estimate-state": estimate_state, "--rows": rows}
+            _leave_out(others, "--steps-ahead scores free runs")
             more: dict[str, Any] = {"steps_ahead": steps_ahead, "feedback": feedback, "washout": washout}
             evaluate_steps_ahead(folder, net, theta, part, text, as_json=as_json, **more)
             return
@@ -135,9 +131,7 @@ def evaluate(
         "--estimate-state": estimate_state,
         "--steps-ahead": steps_ahead,
     }
-    for name, value in others.items():
-        if value is not None:
-            raise InputError(f"{run} was trained on a text: leave {name} out")
+    _leave_out(others, f"{run} was trained on a text")
     unknown = _unknown(unknown, vocabulary, "error" if text is not None else config.unknown)
     content, source = text_content(folder, vocabulary.level, text, part or "valid")
     how: dict[str, Any] = {}
@@ -168,6 +162,21 @@ def evaluate(
         say(f"dynamic: {rule}, an update every {counted(how['stretch'], unit)}, {rates}")
         say(f"{'':20}{'static':<10}dynamic")
     say_lines(_table(unit, list(shown.values())))
+
+
+def _check_file(path: str | None, part: str | None, rows: str | None) -> None:
+    """Raise InputError for a file beside a part of the run's own data, and for rows of no file."""
+    if path is not None and part is not None:
+        raise InputError("give either a FILE or --part, not both")
+    if rows is not None and path is None:
+        raise InputError("--rows was given, and no FILE: rows are those of a table, or of a recording in a file")
+
+
+def _leave_out(given: Mapping[str, object], why: str) -> None:
+    """Raise InputError if one of some options was given."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"{why}: leave {name} out")
 
 
 def _table(unit: str, columns: list[dict[str, Any]]) -> list[str]:

@@ -107,8 +107,7 @@ def train(
         Called as `batches(rng)` with a `numpy.random.Generator`; returns new sequences for an epoch, which depend on
         `rng` only, as a dict of such arrays or a `hfrnn.Batch`. To resume, give the function and `valid` again.
     valid, test : str, path, DataFrame, mapping of str to array or Batch, optional
-        The options `valid` and `test`, or DataFrames, or dicts of arrays beside such `data`; or, with `batches`, the
-        sequences to validate on as `valid`.
+        The options `valid` and `test`, or objects like those of `data`; with `batches`, the sequences to validate on.
     init_from : path, or (net, theta), optional
         The weights to start from: a run, a file of `hfrnn.save`, or a network and its weights. A file and a pair give
         the options of the network too, and no scaling: data are scaled only with `standardize=True`.
