@@ -123,9 +123,10 @@ def _own(
 
 def _start(config: TrainConfig, batch: Batch | None = None) -> str:
     """Return where sequences begin: "given" if their data say it, else "learned" or "zeros"."""
-    if batch is not None and batch.initial_state is not None:
+    each = bool(config.values.get("learn_each_initial_state"))
+    if batch is not None and batch.initial_state is not None and not each:
         return "given"
-    return "learned" if config.learn_initial_state else "zeros"
+    return "learned" if config.learn_initial_state or each else "zeros"
 
 
 def file_sequences(

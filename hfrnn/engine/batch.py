@@ -35,11 +35,13 @@ class Batch:
     lengths : (B,) integers from 1 to T, optional
         An array or a list: the number of steps of each sequence. Later steps are padding: they are computed, but do not
         count. If the states overflow there, the derivatives may be NaN. Default T.
-    initial_state : sequence of dict, or (B, n) array of real values, optional
+    initial_state : sequence of dict, (B, n) array of real values, or (B,) integers; optional
         The state before the first step, one dict of arrays per layer, as `net.run` returns it. The batch is axis -2.
         For clockwork the dict also holds the time `t`, one integer for the whole batch. Or all entries of each
         sequence's state in a row, layer by layer, the names of a layer's arrays sorted, without `t`; a row of NaN
-        stands for zeros. Default zeros, or the state that the network has learned.
+        stands for zeros. Or (B,) integers: the numbers of recordings whose states the network has learned (its
+        argument `recordings`), counted from 0; -1 for another recording. Default zeros, or the state that the network
+        has learned.
 
     Raises
     ------
@@ -314,7 +316,12 @@ def _state_without_tensors(state: Any) -> Any:
 
 
 def _checked_rows(rows: Array, B: int) -> Array:
-    """Return the entries of states (B, n) after checking them; a row may be NaN as a whole."""
+    """Return the entries of states (B, n), or numbers of recordings (B,), after checking them.
+
+    A row of entries may be NaN as a whole.
+    """
+    if rows.ndim == 1:
+        return array("initial_state", rows, (B,), "iu", advice="the recording of each sequence").astype("int64")
     rows = array("initial_state", rows, (B, None), "fiu", finite=False, advice="one row for each sequence")
     unknown = host_copy(rows != rows)
     if (unknown.any(axis=1) != unknown.all(axis=1)).any() or bool((abs(rows) == float("inf")).any()):

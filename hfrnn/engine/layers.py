@@ -54,9 +54,19 @@ def initial_state_name(name: str) -> str:
     return f"{name}0"
 
 
-def initial_state_shapes(kernel: Kernel) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a kernel's learned initial states by name: one row for each array of its state."""
-    return {initial_state_name(name): shape[-1:] for name, shape in kernel.state_shapes(1).items() if shape}
+def deviations_name(name: str) -> str:
+    """Return the name of the parameter block with the deviations of recordings from a learned initial state."""
+    return f"{name}0_each"
+
+
+def initial_state_shapes(kernel: Kernel, recordings: int = 0) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a kernel's learned initial states by name.
+
+    Each array of its state has one row and, with recordings, one more for each of them, in a vector.
+    """
+    widths = {name: shape[-1] for name, shape in kernel.state_shapes(1).items() if shape}
+    found: dict[str, tuple[int, ...]] = {initial_state_name(name): (width,) for name, width in widths.items()}
+    return found | {deviations_name(name): (recordings * width,) for name, width in widths.items() if recordings}
 
 
 def state_rows(state: Sequence[Mapping[str, Any]]) -> HostArray:

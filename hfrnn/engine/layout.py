@@ -54,6 +54,7 @@ class Layout:
         l2: float = 0.0,
         classes: int | Sequence[int] | None = None,
         learn_initial_state: bool = False,
+        recordings: int = 0,
         **options: Any,
     ) -> None:
         arch, loss = first_name(string("arch", arch)), choice("loss", loss, losses())
@@ -64,11 +65,15 @@ class Layout:
         direct_input, direct_output = flag("direct_input", direct_input), flag("direct_output", direct_output)
         l2 = number("l2", l2, NOT_NEGATIVE)
         self.learn_initial_state = flag("learn_initial_state", learn_initial_state)
+        self.recordings = count("recordings", recordings)
+        self.learn_initial_state = self.learn_initial_state or self.recordings > 0
         self.config: dict[str, Any] = {
             "arch": arch, "n_in": n_in, "hidden": list(sizes), "n_out": n_out, "loss": loss, "dtype": dtype,
             "embedding": embedding, "bias": bias, "output_bias": output_bias, "direct_input": direct_input,
             "direct_output": direct_output, "l2": l2, "learn_initial_state": self.learn_initial_state, **options,
         }  # fmt: skip
+        if self.recordings:
+            self.config["recordings"] = self.recordings
         self.arch, self.loss_name, self.n_in, self.n_out, self.l2 = arch, loss, n_in, n_out, l2
         self.embedding, self.dtype = embedding, np.dtype(dtype)
         self.backend = get_backend(resolve_backend(backend, arch))
@@ -98,7 +103,7 @@ class Layout:
             if layer.bias.width:
                 shapes[f"layer{l}.b"] = (layer.bias.width,)
             own = layer.kernel.parameter_shapes()
-            learned = initial_state_shapes(layer.kernel) if self.learn_initial_state else {}
+            learned = initial_state_shapes(layer.kernel, self.recordings) if self.learn_initial_state else {}
             if taken := sorted(own.keys() & learned.keys()):
                 raise InputError(
                     f"the architecture {self.arch!r} has a parameter {taken[0]!r}, which is also the name of a learned "
@@ -306,9 +311,12 @@ class Layout:
             self.head.check_targets(read, batch.T, batch.B)
         elif targets_needed:
             raise InputError("the batch has no targets: a loss needs them")
-        if is_array(batch.initial_state):
-            batch = batch.with_state(self._state_of(host_copy(batch.initial_state)))
         state: Any = batch.initial_state
+        if is_array(state) and state.ndim == 1:
+            return self._prepared(batch.with_state(None), targets_needed).with_state(self._numbers(state))
+        if is_array(state):
+            batch = batch.with_state(self._state_of(host_copy(batch.initial_state)))
+        state = batch.initial_state
         if state is not None:
             self._check_state(batch)
             asarray = self.backend.asarray
@@ -356,6 +364,14 @@ class Layout:
             )
             raise InputError(f"initial_state has {counted(width, 'column')}, and the network's state {n} entries "
                              f"({names}): give one column for each")  # fmt: skip
+
+    def _numbers(self, numbers: Array) -> Array:
+        """Return the recordings of the sequences on the device after checking them."""
+        high = int(numbers.max().item())
+        if high >= self.recordings:
+            raise InputError(f"initial_state has the recording {high}: this network has learned {self.recordings}, "
+                             "counted from 0; -1 stands for another one")  # fmt: skip
+        return self.backend.asarray(numbers)
 
     def _state_of(self, rows: Any) -> list[dict[str, Any]]:
         """Return the state of rows (B, n); the time of clockwork is 0."""

@@ -90,6 +90,10 @@ class Network(Layout):
         Whether to learn the state before the first step, starting at zeros. Each array `name` of the state of layer l
         is then a row of parameters, `layer{l}.{name}0`, the same for all sequences and, in a HORNN, for all states of
         its history. A batch's own `initial_state` takes its place. The time `t` of clockwork is not learned.
+    recordings : int
+        Number of recordings with a learned initial state of their own, or 0. Recording r then begins with
+        `layer{l}.{name}0` plus row r of `layer{l}.{name}0_each`, where the rows follow one another in a vector. A
+        batch names the recordings of its sequences in its `initial_state`; unknown ones begin with `layer{l}.{name}0`.
     classes : int or sequence of int
         For the class softmax ([M]): a number of classes, or the class of each symbol, from 0 to C-1. Every class has
         at least one symbol. With a number, the symbols are divided in their order into classes of nearly equal sizes.

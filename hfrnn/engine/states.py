@@ -1,10 +1,12 @@
 """The states of a shard before each of its segments: zeros, those of the batch, or learned ones; and saved ones.
 
-A learned initial state is a parameter block `layer{l}.{name}0` for each array `name` of the layer's state:
+A learned initial state is a parameter block `layer{l}.{name}0` for each array `name` of the layer's state. With
+`recordings`, recording r of R has a deviation of its own, row r of the block `layer{l}.{name}0_each`:
 
-F1  state_0 = p0                                        the same row for every sequence, and for each h of a history
-R1  Rstate_0 = R(p0)                                    F1 by the rules of [P]
-B1  dp0 = sum dstate_0                                  adjoint of F1; the sum over those rows
+F1  state_0 = p0 + q_r                                  for each h of a history; q_r = 0 for an unknown recording
+R1  Rstate_0 = R(p0) + R(q_r)                           F1 by the rules of [P]
+B1  dp0 = sum dstate_0                                  adjoint of F1; the sum over all sequences
+B2  dq_r = sum dstate_0                                 adjoint of F1; the sum over the sequences of recording r
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from hfrnn.arrays.backend import Buffers
+from hfrnn.arrays.array_checks import is_array
+from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.engine.batch import Batch
-from hfrnn.engine.layers import initial_state_name
+from hfrnn.engine.layers import deviations_name, initial_state_name
 from hfrnn.kernels.base import Arrays
 from hfrnn.kernels.pointwise import add_bias_gradient
 
@@ -35,8 +38,11 @@ class SegmentStates:
         self.kept, self.again = kept, again
         start = layout.zero_state(batch.B, kept.dtype)
         self.zeros: States = [{key: x for key, x in layer.items() if not isinstance(x, int)} for layer in start]
-        self.learned = layout.learn_initial_state and batch.initial_state is None
         given: Any = batch.initial_state
+        self.numbers: Array | None = None  # (B,), the recordings of the sequences, below 0 for unknown ones
+        if is_array(given):
+            self.numbers, given = given, None
+        self.learned = layout.learn_initial_state and given is None
         self._start: States = start if given is None else list(given)
         self._Rstart = self.zeros
         if self.learned:  # arrays of their own: the zeros also start the backward pass
@@ -67,7 +73,11 @@ class SegmentStates:
                 for name, zeros in layer.items():
                     sums = grad[f"layer{l}"][initial_state_name(name)]  # (H,), or (H, P) for each part by itself
                     *history, B, H = zeros.shape
-                    add_bias_gradient(dstate[l][name].reshape(math.prod(history), B, H), sums)  # B1
+                    dstates = dstate[l][name].reshape(math.prod(history), B, H)
+                    add_bias_gradient(dstates, sums)  # B1
+                    if self.numbers is not None:
+                        each = grad[f"layer{l}"][deviations_name(name)]  # (R*H,), or (R*H, P)
+                        _add_to_recordings(self.kept.backend.xp, self.numbers, dstates.sum(axis=0), each)  # B2
 
     def save(self, name: str, s: int, state: States) -> None:
         """Save the state before segment s, if the segment will run again."""
@@ -87,7 +97,23 @@ class SegmentStates:
         ]
 
     def _write(self, state: States, p: Groups) -> None:
-        """Overwrite the arrays of a state by their parameters, the same for every sequence."""
+        """Overwrite the arrays of a state by their parameters."""
         for l, layer in enumerate(self.zeros):
-            for name in layer:
-                state[l][name][...] = p[f"layer{l}"][initial_state_name(name)]
+            for name, zeros in layer.items():
+                own = p[f"layer{l}"]
+                state[l][name][...] = own[initial_state_name(name)]
+                if self.numbers is not None:
+                    each = own[deviations_name(name)].reshape(-1, zeros.shape[-1])  # (R, H)
+                    state[l][name] += each[self.numbers] * (self.numbers >= 0)[:, None]
+
+
+def _add_to_recordings(xp: Any, numbers: Array, d: Array, each: Array) -> None:
+    """Add d (B, H) to the rows of `each` (R*H,) of known recordings; (R*H, P) for P parts of B/P sequences in a row."""
+    B, H = d.shape
+    d = d * (numbers >= 0)[:, None]
+    rows, columns = numbers[:, None], xp.arange(H)[None]
+    if each.ndim == 1:
+        xp.add.at(each.reshape(-1, H), (rows, columns), d)
+    else:
+        P = each.shape[1]
+        xp.add.at(each.reshape(-1, H, P), (rows, columns, xp.arange(B)[:, None] // (B // P)), d)

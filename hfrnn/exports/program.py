@@ -11,7 +11,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.heads.heads import CLASS_SOFTMAX
-from hfrnn.engine.layers import Columns, Layer, initial_state_name
+from hfrnn.engine.layers import Columns, Layer, deviations_name, initial_state_name
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 from hfrnn.exports.equations import columns, equations
@@ -99,7 +99,8 @@ def _layer(net: Network, l: int, layer: Layer, arrays: dict[str, HostArray], sym
     shapes = kernel.state_shapes(1)
     state = {name: (*shape[:-2], shape[-1]) if shape else () for name, shape in shapes.items() if 0 not in shape}
     own = [name.partition(".")[2] for name in arrays if name.startswith(f"{group}.")]
-    learned = {initial_state_name(name) for name in shapes} if net.learn_initial_state else set()
+    names = (initial_state_name, deviations_name)
+    learned = {named(name) for name in shapes for named in names} if net.learn_initial_state else set()
     lines, handed_up = equations(kernel, net.arch)
     arguments = [*["inputs"] * bool(layer.direct.width), *["below"] * bool(layer.below.width)]
     return LayerStep(

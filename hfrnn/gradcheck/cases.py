@@ -48,12 +48,13 @@ class Case:
 
 
 def cases_of(arch: str, seed: int) -> Iterator[Case]:
-    """Yield every loss on one layer, a stack, mixed lengths from a learned state, a carried state; then others."""
+    """Yield every loss on one layer, a stack, from learned and carried states, with mixed lengths; then others."""
     rng = np.random.Generator(np.random.PCG64(seed))
     situations: dict[str, dict[str, Any]] = {
         "one layer": {},
         "stacked": {"hidden": (3, 2)},
         "lengths and weights": {"hidden": (2, 2), "mixed": True, "learn_initial_state": True},
+        "recordings": {"hidden": (2, 2), "recordings": 3},
         "carried state": {"carried": True},
     }
     for loss in losses():
@@ -108,12 +109,14 @@ def _case(
     if by_output:
         weights = rng.random((T, B, n_out)) * (rng.random((T, B, n_out)) < 0.6) + np.eye(T, n_out)[:, None]
     lengths = np.array([T, *rng.integers(2, T, B - 1)]) if mixed else None
-    state = None
+    state: Any = None
     if carried:
         shapes = [layer.kernel.state_shapes(B) for layer in net.layers]
         state = [
             {key: 0.5 * rng.standard_normal(shape) if shape else CARRIED_TIME for key, shape in layer.items()}
             for layer in shapes
         ]
+    if net.recordings:
+        state = np.array([net.recordings - 1, -1])[:B]
     default = targets.get(loss.removeprefix("class-"), targets["squared"])
     return Case(name, net, theta, Batch(inputs, default, weights, lengths, state))

@@ -198,13 +198,13 @@ def _is_record(value: Any) -> bool:
 
 
 def _is_network(value: Any) -> bool:
-    """Return whether a value holds n_in, n_out and loss of a network, perhaps its classes, and nothing else."""
+    """Return whether a value holds n_in, n_out and loss, perhaps classes and recordings, and nothing else."""
     if not isinstance(value, dict) or not {"n_in", "n_out", "loss"} <= value.keys():
         return False
-    given, classes = {"classes": [], **value}, value.get("classes", [])
+    given, classes = {"classes": [], "recordings": 1, **value}, value.get("classes", [])
     return (
-        given.keys() == {"n_in", "n_out", "loss", "classes"}
-        and all(_is_count(value[name]) and 0 < value[name] < 2**31 for name in ("n_in", "n_out"))
+        given.keys() == {"n_in", "n_out", "loss", "classes", "recordings"}
+        and all(_is_count(given[name]) and 0 < given[name] < 2**31 for name in ("n_in", "n_out", "recordings"))
         and isinstance(value["loss"], str)
         and isinstance(classes, list)
         and all(map(_is_count, classes))

@@ -243,7 +243,8 @@ class TrainConfig:
             "arch", "hidden", "dtype", "backend", "embedding", "bias", "output_bias", "direct_input", "direct_output",
             "l2", "learn_initial_state",
         )  # fmt: skip
-        return {**data, **{name: getattr(self, name) for name in names}, **self.arch_options}
+        found = {**data, **{name: getattr(self, name) for name in names}, **self.arch_options}
+        return {**found, "learn_initial_state": self.learn_initial_state or "recordings" in data}
 
     def refuse(self, names: Iterable[str], why: str | Message) -> None:
         """Raise InputError if one of the options was given with an effect."""

@@ -12,6 +12,7 @@ from hfrnn.data.kinds.data_kind import DataKind, Reading, Shown, refuse
 from hfrnn.data.kinds.number_sequences import (
     CUT,
     DIVIDED,
+    EACH_STATE,
     INPUTS,
     LOSS,
     OF_PARTS,
@@ -54,7 +55,7 @@ class ArrayFile(NumberSequences):
     about = "an array file"
     suffixes = reads = ARRAY_FILES
     options = (
-        *DIVIDED, INPUTS, TARGETS, MASK, *CUT, TIME_FIRST, LOSS, STANDARDIZE, VALID, TEST, ROWS, *OF_PARTS
+        *DIVIDED, INPUTS, TARGETS, MASK, EACH_STATE, *CUT, TIME_FIRST, LOSS, STANDARDIZE, VALID, TEST, ROWS, *OF_PARTS
     )  # fmt: skip
     several = True
     names_columns = True

@@ -15,6 +15,7 @@ from hfrnn.data.kinds.data_kind import Reading, epoch_generator, refuse
 from hfrnn.data.kinds.number_sequences import (
     CUT,
     DIVIDED,
+    EACH_STATE,
     LOSS,
     STANDARDIZE,
     NumberSequences,
@@ -78,7 +79,7 @@ class ArraysInMemory(NumberSequences):
 
     about = "arrays in memory"
     reads = ARRAY_FILES
-    options = (*DIVIDED, *CUT, TIME_FIRST, LOSS, STANDARDIZE)
+    options = (*DIVIDED, EACH_STATE, *CUT, TIME_FIRST, LOSS, STANDARDIZE)
     in_memory = True
 
     @classmethod
@@ -134,7 +135,7 @@ class DrawnSequences(ArraysInMemory):
     @classmethod
     def of(cls, options: Mapping[str, Any], given: Objects) -> DrawnSequences:
         """Return the sequences of a function, after drawing those of the first epoch."""
-        refuse(options, (*DIVIDED, *CUT), "batches= gives the sequences")
+        refuse(options, (*DIVIDED, EACH_STATE, *CUT), "batches= gives the sequences")
         first = _draw(given, options, 0)
         valid = _draw(given, options, -1) if given.valid is None else _read(given.valid, "valid", options)
         if valid.loss != first.loss and options["loss"] == "auto":

@@ -81,6 +81,12 @@ INITIAL_STATE = Option(
     "their first row; empty cells mean zeros after the first row of a recording.",
     many=True, digits=True, group="Data",
 )  # fmt: skip
+EACH_STATE = Option(
+    "learn_each_initial_state", bool, False,
+    "Learn an initial state for each training sequence: the state for all, which other sequences begin with, and a "
+    "deviation from it.",
+    group="Data",
+)  # fmt: skip
 OTHER_PARTS, _OWN = ("valid", "test"), ("inputs", "targets", "rows")
 """Parts that may have files of their own, and the options that each of them has beside these."""
 ROWS = Option(
@@ -148,10 +154,13 @@ class NumberSequences(DataKind):
     """Whether such data are scaled, unless the option `standardize` is given."""
 
     def __init__(self, options: Mapping[str, Any], data: ArrayData) -> None:
+        self._each_state = bool(options["learn_each_initial_state"])
+        data = _numbered(data) if self._each_state else data
         self.name, self.source, self.sha256, self.data = data.name, data.source, data.sha256, data
         self.input_names, self.output_names = data.input_names, data.target_names
         self.burn_in = data.burn_in
-        self.state_width = 0 if data.train.states is None else data.train.states.shape[1]
+        given = data.train.states is not None and not self._each_state
+        self.state_width = data.train.states.shape[1] if given and data.train.states is not None else 0
         self._dtype, self._standardize = options["dtype"], options["standardize"]
 
     @classmethod
@@ -182,6 +191,8 @@ class NumberSequences(DataKind):
         if earlier is None:
             _check_targets(data)
         self.network = {"n_in": data.n_in, "n_out": data.n_out, "loss": data.loss}
+        if self._each_state:
+            self.network["recordings"] = data.train.sequences
         self.counts_errors = data.loss == "softmax"
         self.scaling = self._scaling(earlier)
         self._pool = self._ready(data.train)
@@ -194,7 +205,8 @@ class NumberSequences(DataKind):
         return self._ready(self._sequences(name))
 
     def plain_part(self, name: str) -> RaggedPool:
-        return self._sequences(name)
+        found = self._sequences(name)
+        return replace(found, states=None) if self._each_state else found  # scores begin with the state for all
 
     def lines(self) -> list[str | Message]:
         data, T = self.data, self._pool.longest
@@ -418,6 +430,17 @@ def parts_of_their_own(options: Mapping[str, Any]) -> list[str]:
 def one_or_all(paths: Sequence[str]) -> str | tuple[str, ...] | None:
     """Return paths as the value of an option that takes one or several."""
     return paths[0] if len(paths) == 1 else tuple(paths) or None
+
+
+def _numbered(data: ArrayData) -> ArrayData:
+    """Return data whose training sequences name themselves as recordings with states of their own."""
+    import numpy as np
+
+    if any(part.states is not None for part in data.parts.values()):
+        raise InputError(Message(
+            "{learn_each_initial_state} was given, and {0} has initial states: leave one of them out", data.source
+        ))  # fmt: skip
+    return replace(data, train=replace(data.train, states=np.arange(data.train.sequences)))
 
 
 def first_states(states: Sequence[Any]) -> Any:

@@ -13,6 +13,7 @@ from hfrnn.data.kinds.memory import TABLES, Frames
 from hfrnn.data.kinds.number_sequences import (
     CUT,
     DIVIDED,
+    EACH_STATE,
     INITIAL_STATE,
     INPUTS,
     LOSS,
@@ -99,7 +100,8 @@ class Table(NumberSequences):
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     reads = (*SUFFIXES, ".txt")
     options = (
-        *DIVIDED, INPUTS, TARGETS, INITIAL_STATE, *CUT, AHEAD, LOSS, STANDARDIZE, VALID, TEST, *READING, ROWS, *OF_PARTS
+        *DIVIDED, INPUTS, TARGETS, INITIAL_STATE, EACH_STATE, *CUT, AHEAD, LOSS, STANDARDIZE, VALID, TEST, *READING,
+        ROWS, *OF_PARTS
     )  # fmt: skip
     needed = ("inputs", "targets")
     several = True
