@@ -284,24 +284,6 @@ def _low_rank(k: Any) -> str:
     f = FUNCTION[k.activation]
     return f"""
         leak = {_share(k.leak)}
-        s = {1.0 / k.hidden!r} * ({f}(x) @ N)
-        x = (1 - leak) * x + leak * (U + s @ M)
-        r = {f}(x)
-    """
-
-
-def _coupled_oscillator(k: Any) -> str:
-    return f"""
-        a = U + y @ W_h + z @ W_z
-        z = z + {k.dt!r} * (tanh(a) - {k.gamma!r} * y - {k.epsilon!r} * z)
-        y = y + {k.dt!r} * z
-    """
-
-
-def _low_rank(k: Any) -> str:
-    f = FUNCTION[k.activation]
-    return f"""
-        leak = {_share(k.leak)}
         s = {1 / k.hidden!r} * ({f}(x) @ N)
         x = (1 - leak) * x + leak * (U + s @ M)
         r = {f}(x)
