@@ -1,4 +1,5 @@
 from . import dynamics as dynamics
+from . import torch as torch
 from ._version import __version__ as __version__
 from .analysis.dynamic_evaluation import Dynamic as Dynamic
 from .analysis.dynamic_evaluation import mean_square_gradient as mean_square_gradient

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "hfrnn"
 LAYERS: list[set[str]] = [  # lowest first; the members of a layer do not import each other
     {"errors", "choices", "wording", "_version"}, {"checks", "files"}, {"option"}, {"entries"}, {"arrays"},
     {"kernels", "ranks"}, {"optim"}, {"data"}, {"engine"}, {"runs"}, {"sources"}, {"training", "analysis", "dynamics"},
-    {"report"}, {"exports", "gradcheck", "interop", "tensorboard"}, {"cli"}, {"__main__"},
+    {"report"}, {"exports", "gradcheck", "interop", "tensorboard"}, {"torch", "cli"}, {"__main__"},
 ]  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 NARROW = {  # packages that may import less than all layers below
@@ -28,7 +28,7 @@ NARROW = {  # packages that may import less than all layers below
 ONLY_IN = {
     "cupy": {"arrays", "kernels"}, "cupyx": {"arrays", "kernels"}, "mpi4py": {"ranks"}, "numba": {"arrays", "kernels"},
     "tensorboard": {"tensorboard"}, "mido": {"data"}, "pandas": {"data", "dynamics"}, "h5py": {"data"},
-    "onnx": {"exports"}, "sklearn": {"interop"},
+    "onnx": {"exports"}, "sklearn": {"interop"}, "torch": {"interop", "torch"},
 }  # fmt: skip
 OPTIM_IMPORTS = {"numpy", "scipy", "hfrnn"} | set(sys.stdlib_module_names)
 NEVER = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}

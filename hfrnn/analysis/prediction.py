@@ -144,6 +144,8 @@ def score(
     check_names(net, names)
     if not isinstance(batch, RaggedBatch) and batch.targets is None:
         raise InputError("the batch has no targets: give them to score the predictions")
+    if net.head.integer_targets and not isinstance(batch, RaggedBatch) and getattr(batch.targets, "ndim", 0) == 3:
+        raise InputError("the targets of the batch are probabilities: give symbols to score the predictions")
     if estimate_state is not None:
         batch = estimated(net, theta, batch, estimate_state, scaling)
     rows = []

@@ -28,8 +28,9 @@ class Batch:
     ----------
     inputs : (T, B) integer symbols, or (T, B, n_in) real values
     targets : (T, B) integer symbols, or (T, B, n_out) real values; optional
-        Symbols for the softmax and class softmax, real values for the other losses. Not needed to run a network. Where
-        the weight is 0 and in the padding, symbols may be any integers, such as -100, and real values may be NaN.
+        Symbols for the softmax and class softmax, real values for the other losses; the softmax also takes
+        probabilities (T, B, n_out). Not needed to run a network. Where the weight is 0 and in the padding, symbols may
+        be any integers, such as -100, and real values may be NaN.
     weights : (T, B) array of numbers, 0 or more, or (T, B, n_out) for the squared and logistic losses; optional
         The weight of each step's loss, or of each output's loss; 0 where nothing is predicted. Default 1.
     lengths : (B,) integers from 1 to T, optional

@@ -11,17 +11,21 @@ import hfrnn
 from hfrnn.engine.heads.heads import make_head
 from hfrnn.engine.heads.output_map import FullHead, Head
 
-LOSSES = ["softmax", "logistic", "squared"]
+LOSSES = ["softmax", "soft targets", "logistic", "squared"]
 EPS = 1e-20
 
 
 def head(loss: str, n_out: int = 4) -> Head:
-    return make_head(loss, n_out, {0: 3}, bias=True)
+    return make_head("softmax" if loss == "soft targets" else loss, n_out, {0: 3}, bias=True)
 
 
 def targets(loss: str, rng: np.random.Generator) -> Any:
     shape = (5, 2, 4)
-    real = {"logistic": rng.uniform(size=shape), "squared": rng.standard_normal(shape)}
+    real = {
+        "soft targets": rng.dirichlet(np.ones(4), shape[:2]),
+        "logistic": rng.uniform(size=shape),
+        "squared": rng.standard_normal(shape),
+    }
     return rng.integers(4, size=shape[:2]) if loss == "softmax" else real[loss]
 
 
@@ -29,6 +33,8 @@ def expected_losses(loss: str, z: np.ndarray, y: np.ndarray) -> np.ndarray:
     if loss == "softmax":
         p = np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True)
         return -np.log(np.take_along_axis(p, y[:, :, None], axis=-1)[:, :, 0])
+    if loss == "soft targets":
+        return -(y * np.log(np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True))).sum(axis=-1)
     if loss == "logistic":
         p = 1 / (1 + np.exp(-z))
         return -(y * np.log(p) + (1 - y) * np.log(1 - p)).sum(axis=-1)
@@ -122,3 +128,22 @@ def test_outputs_are_computed_for_the_steps_wanted_only(monkeypatch):
     net = hfrnn.Network("rnn", 4, 5, 4)
     hfrnn.Objective(net, hfrnn.Batch(symbols[:-1], symbols[1:], weights), checkpoint=5).loss_and_gradient(net.init(0))
     assert steps == [3]  # the last three of the last segment, and none of the three before it
+
+
+def test_probabilities_as_targets_are_those_of_symbols_where_they_are_one_hot_and_smoothed_ones_are_refused_by_score():
+    net = hfrnn.Network("gru", n_in=3, hidden=4, n_out=5, dtype="float64")
+    rng, theta = np.random.default_rng(0), net.init(seed=1)
+    x, y = rng.normal(size=(6, 3, 3)), rng.integers(5, size=(6, 3))
+    weights = rng.uniform(size=(6, 3)) * (y != 2)
+    soft = np.eye(5)[y] * weights.astype(bool)[:, :, None]  # 0 where nothing is predicted
+    hard, smooth = hfrnn.Batch(x, y, weights), hfrnn.Batch(x, soft, weights)
+    (f, g), (other, h) = (net.loss_and_gradient(theta, batch) for batch in (hard, smooth))
+    np.testing.assert_allclose([other, *h], [f, *g], rtol=1e-12, atol=1e-15)
+    v = rng.normal(size=theta.size)
+    products = [net.gauss_newton(theta, batch) @ v for batch in (hard, smooth)]
+    np.testing.assert_allclose(products[1], products[0], rtol=1e-12, atol=1e-15)
+    with pytest.raises(hfrnn.InputError, match="the targets of the batch are probabilities"):
+        hfrnn.score(net, theta, smooth)
+    for wrong in (2 * np.eye(5)[y], np.eye(5)[y] - 0.1, np.eye(4)[y % 4]):
+        with pytest.raises(hfrnn.InputError, match="whose sums are 1"):
+            net.loss(theta, hfrnn.Batch(x, wrong))
