@@ -40,6 +40,7 @@ from hfrnn.data.named_arrays import (
     together,
 )
 from hfrnn.data.ragged import RaggedPool, first_rows
+from hfrnn.data.spikes import binned_trials
 from hfrnn.data.splits import BY_ORDER, Split, part_ranges, parts_of_recordings
 from hfrnn.data.windows import Cut, Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
@@ -147,10 +148,16 @@ def load_files(parts: Mapping[str, Files], *, windows: Windows | None = None, **
     return replace(data, notes=notes, files=hashes)
 
 
-def from_memory(arrays: Mapping[str, Any], *, name: str = "data", **how: Any) -> ArrayData:
-    """Return data of arrays in memory, by their names. Other arguments and errors are those of `from_arrays`."""
+def from_memory(
+    arrays: Mapping[str, Any], *, name: str = "data", bin: float | None = None, **how: Any
+) -> ArrayData:  # fmt: skip
+    """Return data of arrays in memory, by their names. Other arguments and errors are those of `from_arrays`.
+
+    With `bin`, `x` holds the times of events of each trial and unit, which are counted in bins of so many seconds.
+    """
     if not isinstance(arrays, Mapping) or not all(isinstance(each, str) for each in arrays):
         raise InputError(f"{name} is no table of arrays by name: give a dict with arrays {', '.join(NAMES[:4])}, ...")
+    arrays = arrays if bin is None else binned_trials(arrays, bin, name)
     read: dict[str, Content] = {}
     digest = hashlib.sha256()
     for each, value in sorted(arrays.items()):

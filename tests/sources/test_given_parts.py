@@ -59,3 +59,32 @@ def test_an_xarray_dataset_trains_as_its_dataframe_does(tmp_path):
     hfrnn.train(data=given, out=tmp_path / "dataset", **options)
     hfrnn.train(data=given.to_dataframe(), out=tmp_path / "frame", **options)
     assert_same(tmp_path / "dataset", tmp_path / "frame")
+
+
+TIMES = [[[0.0, 0.1, 0.1], [0.29]], [[], [0.05, 0.3]], [[0.399], []], [[0.2], [0.2]]]
+COUNTS = [[[1, 0], [2, 0], [0, 1], [0, 0]], [[0, 1], [0, 0], [0, 0], [0, 1]]]
+
+
+def spikes(times):
+    return [[np.array(unit) for unit in trial] for trial in times]
+
+
+def test_times_of_each_trial_and_unit_are_counted_in_bins(tmp_path):
+    y = [np.ones((4, 1)) * n for n in range(4)]
+    data = from_memory({"x": spikes(TIMES), "y": y}, bin=0.1, fractions=(0.5, 0.5, 0.0))
+    assert data.train.x.reshape(2, 4, 2).tolist() == COUNTS
+    assert data.train.x.sum() + data.valid.x.sum() == sum(len(unit) for trial in TIMES for unit in trial)
+    for last in (np.arange(4) % 2, np.ones((4, 3))):
+        assert from_memory({"x": spikes(TIMES), "y": last}, bin=0.1).train.longest == 4
+    both = from_memory({"x": spikes(TIMES), "y": spikes(TIMES)}, bin=0.1, fractions=(1.0, 0.0, 0.0))
+    assert np.array_equal(both.train.x, both.train.y)
+    hfrnn.train(data={"x": spikes(TIMES), "y": y}, bin=0.1, out=tmp_path / "run", **{**OPTIONS, "updates": 1})
+    short = [np.ones((3, 1))] * 4
+    for wrong, message in (
+        ({"x": spikes(TIMES), "y": short}, r"trial 1 .* has an event at 0.3 s, and its 3 bins end at 0.3 s"),
+        ({"x": [*spikes(TIMES[:3]), [np.array([0.1])]], "y": y}, "x of data holds trials of 1 to 2 units"),
+        ({"x": [[np.array([-0.1])]] * 4, "y": y}, "holds other values than times"),
+        ({"x": X, "y": Y}, "bin= counts events, and x of data holds none"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            from_memory(wrong, bin=0.1)

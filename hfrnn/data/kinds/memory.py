@@ -13,6 +13,7 @@ from hfrnn.choices import ARRAY_FILES
 from hfrnn.data.kinds.arrays import TIME_FIRST, read_arrays
 from hfrnn.data.kinds.data_kind import Reading, epoch_generator, refuse
 from hfrnn.data.kinds.number_sequences import (
+    BIN,
     CUT,
     DIVIDED,
     EACH_STATE,
@@ -79,7 +80,7 @@ class ArraysInMemory(NumberSequences):
 
     about = "arrays in memory"
     reads = ARRAY_FILES
-    options = (*DIVIDED, EACH_STATE, *CUT, TIME_FIRST, LOSS, STANDARDIZE)
+    options = (*DIVIDED, EACH_STATE, *CUT, BIN, TIME_FIRST, LOSS, STANDARDIZE)
     in_memory = True
 
     @classmethod
@@ -109,6 +110,7 @@ class ArraysInMemory(NumberSequences):
         data = from_memory(
             given.data, time_first=options["time_first"], fractions=options["fractions"], loss=options["loss"],
             windows=None if options["window"] is None else windows_of(options), split=split_of(options),
+            bin=options["bin"],
         )  # fmt: skip
         _warn_of(data.left_out)
         return cls(options, data)
@@ -135,7 +137,7 @@ class DrawnSequences(ArraysInMemory):
     @classmethod
     def of(cls, options: Mapping[str, Any], given: Objects) -> DrawnSequences:
         """Return the sequences of a function, after drawing those of the first epoch."""
-        refuse(options, (*DIVIDED, EACH_STATE, *CUT), "batches= gives the sequences")
+        refuse(options, (*DIVIDED, EACH_STATE, *CUT, BIN), "batches= gives the sequences")
         first = _draw(given, options, 0)
         valid = _draw(given, options, -1) if given.valid is None else _read(given.valid, "valid", options)
         if valid.loss != first.loss and options["loss"] == "auto":

@@ -95,6 +95,12 @@ ROWS = Option(
     "not including B.",
     group="Data",
 )  # fmt: skip
+BIN = Option(
+    "bin", float, None,
+    "Seconds of a bin: each row of the table is then a spike or another event, which is counted. {inputs} and "
+    "{targets} name units. Arrays in memory hold the times for each trial and unit.",
+    above=0, group="Data", otherwise="the rows are steps",
+)  # fmt: skip
 OF_PARTS = tuple(
     Option(
         f"{part}_{name}", str, None, help.format(part), many=many, digits=True, group="Data", otherwise=f"{{{name}}}"

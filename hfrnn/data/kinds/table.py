@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hfrnn.data.kinds.data_kind import Reading
 from hfrnn.data.kinds.memory import TABLES, Frames
 from hfrnn.data.kinds.number_sequences import (
+    BIN,
     CUT,
     DIVIDED,
     EACH_STATE,
@@ -80,12 +81,7 @@ READING = (
         "What a missing input of a table becomes: the previous value, or one on the line between its neighbours.",
         choices=("previous", "linear"), otherwise="missing inputs are refused", group="Data",
     ),
-    Option(
-        "bin", float, None,
-        "Seconds of a bin: each row of the table is then a spike or another event, which is counted. {inputs} and "
-        "{targets} name units.",
-        above=0, group="Data", otherwise="the rows are steps",
-    ),
+    BIN,
     Option(
         "unit", str, None, "Column that names the unit of each event.", digits=True, group="Data",
         needs=(Need("bin", unless=_no_bins),),
