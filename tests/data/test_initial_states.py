@@ -19,6 +19,7 @@ from hfrnn.engine.layers import state_rows, state_width
 from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import InputError
 from hfrnn.runs.folder import RunFolder
+from hfrnn.sources.open import open_source
 
 RNG = np.random.default_rng(0)
 
@@ -80,6 +81,9 @@ def test_columns_of_a_table_hold_the_state_before_its_rows(tmp_path: Path) -> No
     how |= {"data": str(table), "inputs": "u", "targets": "y", "recording": "r", "fractions": (0.5, 0.5, 0)}
     run = hfrnn.train(**how, initial_state=("a", "b"), out=tmp_path / "run")
     folder, zeros = RunFolder(tmp_path / "run"), hfrnn.train(**how, out=tmp_path / "zeros")
+    parts = open_source(folder.config(), folder).data.data
+    np.testing.assert_array_equal(parts.train.states, [[1, 3], [2, 4], [np.nan, np.nan]])
+    assert np.isnan(parts.valid.states).all()
     given = file_sequences(folder, run.net, str(table))
     np.testing.assert_array_equal(given.batch.initial_state, [[1, 3], [2, 4]])
     found = evaluate_sequences(run.net, run.theta, folder.config(), None, folder, str(table))
