@@ -67,6 +67,10 @@ class Transition:
         self.net = Network(**{**net.config, "dtype": "float64", "backend": "numpy"})
         self.places, self.dtype = StateVectors(self.net.layers), np.dtype(dtype)
         self.n, self.n_in = self.places.n, self.net.n_in
+        if net.feedthrough:
+            raise InputError(
+                "dynamics do not serve networks with feedthrough: train one without it, with one more state"
+            )
         if self.n == 0:
             raise InputError(f"{net.describe()} has no state: its outputs depend on the present input only")
         backend = get_backend("numpy")

@@ -93,6 +93,32 @@ class InputMap:
                 self.xp.matmul(rows(dU)[:, start : start + width], columns.T, out=rows(work))
                 dbelow += work  # B2
 
+    def dense(self, p: Groups, span: slice) -> Array:
+        """Return x (K, B, n), one-hot or embedded symbols or real values, in the type that is computed in."""
+        x = self._inputs(p, span, "x_of_output")
+        if x is None:
+            return self._one_hot(span)
+        if x.dtype == self.scratch.dtype:
+            return x
+        copy = self.scratch.get("x_of_output", x.shape)
+        copy[...] = x
+        return copy
+
+    def dense_tangent(self, v: Groups, span: slice) -> Array:
+        """Return the tangent of `dense` along v: R(E)[symbol] with an embedding, else 0."""
+        x = self._inputs(v, span, "Rx_of_output") if self.embedding is not None else None
+        if x is not None:
+            return x
+        steps = span.stop - span.start
+        zeros = self.scratch.get("Rx_of_output", (steps, self._known.shape[1], self.n_in))
+        zeros[...] = 0
+        return zeros
+
+    def dense_backward(self, span: slice, dx: Array, grad: Groups) -> None:
+        """Add the gradient of the embedding that follows from dx (K, B, n), the adjoint of `dense`."""
+        if self.embedding is not None:
+            self._add_rows(grad["embedding"]["E"], dx, span)
+
     def _inputs(self, p: Groups, span: slice, name: str = "e") -> Array | None:
         """Return x: real values (K, B, n), embedded symbols (in the buffer `name`), or None for one-hot symbols."""
         if self.values is not None:

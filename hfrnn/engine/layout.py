@@ -16,6 +16,7 @@ from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, flag, instance, 
 from hfrnn.choices import DTYPES, INITIALIZERS
 from hfrnn.engine.batch import Batch, zero_padding
 from hfrnn.engine.heads.heads import losses, make_head
+from hfrnn.engine.heads.output_map import INPUT
 from hfrnn.engine.layers import initial_state_shapes, make_layer, state_of_rows, state_width
 from hfrnn.errors import InputError, Message
 from hfrnn.kernels.registry import first_name, kernel_options, make_kernel, resolve_backend
@@ -55,6 +56,7 @@ class Layout:
         classes: int | Sequence[int] | None = None,
         learn_initial_state: bool = False,
         recordings: int = 0,
+        feedthrough: bool = False,
         **options: Any,
     ) -> None:
         arch, loss = first_name(string("arch", arch)), choice("loss", loss, losses())
@@ -67,10 +69,12 @@ class Layout:
         self.learn_initial_state = flag("learn_initial_state", learn_initial_state)
         self.recordings = count("recordings", recordings)
         self.learn_initial_state = self.learn_initial_state or self.recordings > 0
+        self.feedthrough = flag("feedthrough", feedthrough)
         self.config: dict[str, Any] = {
             "arch": arch, "n_in": n_in, "hidden": list(sizes), "n_out": n_out, "loss": loss, "dtype": dtype,
             "embedding": embedding, "bias": bias, "output_bias": output_bias, "direct_input": direct_input,
-            "direct_output": direct_output, "l2": l2, "learn_initial_state": self.learn_initial_state, **options,
+            "direct_output": direct_output, "l2": l2, "learn_initial_state": self.learn_initial_state,
+            "feedthrough": self.feedthrough, **options,
         }  # fmt: skip
         if self.recordings:
             self.config["recordings"] = self.recordings
@@ -83,6 +87,8 @@ class Layout:
         feeding = range(len(kernels)) if direct_output else (len(kernels) - 1,)
         has_output_bias = kernels[0].output_bias if output_bias is None else output_bias
         widths = {l: kernels[l].width for l in feeding}
+        if self.feedthrough:
+            widths[INPUT] = n_in if embedding is None else embedding
         self.head = make_head(loss, self.n_out, widths, has_output_bias, classes, self.backend.variants)
         if self.head.classes is not None:
             self.config["classes"] = list(self.head.classes)
@@ -164,8 +170,8 @@ class Layout:
         -------
         dict of name to array
             `embedding.E`, `layer{l}.W_x`, `layer{l}.W_below`, `layer{l}.b`, `layer{l}.<recurrent name>`,
-            `layer{l}.<state name>0`, `output.W_y{l}`, `output.W_class{l}`, `output.b_y` and `output.b_class`: those
-            that the network has.
+            `layer{l}.<state name>0`, `output.W_y{l}`, `output.W_class{l}`, `output.W_y_u`, `output.W_class_u`,
+            `output.b_y` and `output.b_class`: those that the network has.
         """
         return self.parameters.views(array("theta", theta, (self.n_parameters,), "fciu"))
 

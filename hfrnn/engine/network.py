@@ -94,6 +94,9 @@ class Network(Layout):
         Number of recordings with a learned initial state of their own, or 0. Recording r then begins with
         `layer{l}.{name}0` plus row r of `layer{l}.{name}0_each`, where the rows follow one another in a vector. A
         batch names the recordings of its sequences in its `initial_state`; unknown ones begin with `layer{l}.{name}0`.
+    feedthrough : bool
+        Whether the outputs also depend directly on the input of their step, by the matrix `output.W_y_u` (n_in, n_out):
+        the direct term D of a state-space model.
     classes : int or sequence of int
         For the class softmax ([M]): a number of classes, or the class of each symbol, from 0 to C-1. Every class has
         at least one symbol. With a number, the symbols are divided in their order into classes of nearly equal sizes.

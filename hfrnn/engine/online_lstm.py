@@ -221,5 +221,7 @@ def _check_network(net: Layout) -> None:
         raise InputError(f"online learning takes no l2, and {net.l2} was given: use the decay of its options")
     if net.learn_initial_state:
         raise InputError("online learning has no traces for a learned initial state: leave learn_initial_state out")
+    if net.feedthrough:
+        raise InputError("online learning has no direct term of the input: leave feedthrough out")
     if not net.backend.on_host:
         raise InputError(f"online learning runs on the CPU, not on backend {net.backend.name!r}: use numpy")

@@ -22,6 +22,7 @@ from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray, get_backend
 from hfrnn.arrays.vectors import Scalar
 from hfrnn.engine.batch import Batch, mean_over_outputs, zero_padding
 from hfrnn.engine.clipped_errors import StepwiseKernel
+from hfrnn.engine.heads.output_map import INPUT
 from hfrnn.engine.input_map import Groups, InputMap
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.noise import NoiseOfBatch
@@ -154,7 +155,8 @@ class Sweep:
 
         def adjoint(segment: Segment, dhs: list[Array]) -> None:
             losses.append(self._loss(segment))
-            head.gradient(self.p["output"], segment.hs, segment.scored, segment.head_tape, groups["output"], dhs)
+            fed = self.fed(segment)
+            head.gradient(self.p["output"], fed, segment.scored, segment.head_tape, groups["output"], dhs)
 
         self._backward_over_segments(adjoint, groups)
         return sum(reversed(losses)) / self.total_weight
@@ -174,7 +176,8 @@ class Sweep:
             if self.keep is not Keep.ALL:
                 self._losses(segment)
             own, vown, gown = (groups["output"] for groups in (self.p, vgroups, grad))
-            head.product(own, vown, segment.hs, segment.Rhs, segment.scored, segment.head_tape, gown, dhs)
+            fed, Rfed = self.fed(segment), self._Rfed(segment, vgroups)
+            head.product(own, vown, fed, Rfed, segment.scored, segment.head_tape, gown, dhs)
 
         strength = structural / self.total_weight
         damp = None if structural == 0 else lambda segment, dhs: self._structural(segment, dhs, strength)
@@ -230,7 +233,7 @@ class Sweep:
         collected = self.backend.empty((self.batch.T, self.batch.B, width), self.scratch.dtype)
 
         def collect(segment: Segment) -> None:
-            z = self.layout.head.outputs(self.p["output"], segment.hs, segment.head_tape)
+            z = self.layout.head.outputs(self.p["output"], self.fed(segment), segment.head_tape)
             collected[segment.span] = take(self.backend, z)
             visit(segment)
 
@@ -254,8 +257,8 @@ class Sweep:
         Rz = self.backend.empty((self.batch.T, self.batch.B, head.n_outputs), self.scratch.dtype)
 
         def collect(segment: Segment) -> None:
-            p, v = self.p["output"], vgroups["output"]
-            Rz[segment.span] = head.routputs(p, v, segment.hs, segment.Rhs, segment.head_tape)
+            p, v, fed, Rfed = self.p["output"], vgroups["output"], self.fed(segment), self._Rfed(segment, vgroups)
+            Rz[segment.span] = head.routputs(p, v, fed, Rfed, segment.head_tape)
 
         self._rforward_over_segments(vgroups, collect)
         return zero_padding(self.backend, Rz, self.exists)
@@ -269,7 +272,8 @@ class Sweep:
         head, groups = self.layout.head, self.layout.groups(out)
 
         def adjoint(segment: Segment, dhs: list[Array]) -> None:
-            head.backward(self.p["output"], segment.hs, z[segment.span], segment.head_tape, groups["output"], dhs)
+            fed = self.fed(segment)
+            head.backward(self.p["output"], fed, z[segment.span], segment.head_tape, groups["output"], dhs)
 
         self._restore(len(self.segments) - 1)
         self._backward_over_segments(adjoint, groups)
@@ -319,7 +323,7 @@ class Sweep:
             for l, dh in enumerate(dhs):
                 if l not in self.layout.head.widths:
                     dh[...] = 0
-            adjoint(segment, dhs)
+            self._adjoint_of_outputs(segment, adjoint, dhs, grad)
             preactivation_adjoints = None if damp is None else damp(segment, dhs)
             dstate = self._backward(segment, dhs, dstate, grad, preactivation_adjoints)
         self.start_adjoint = dstate
@@ -377,6 +381,25 @@ class Sweep:
 
     # ------------------------------------------------------------------ head and damping of one segment
 
+    def fed(self, segment: Segment) -> list[Array]:
+        """Return what feeds the output: the hidden states of all layers and, with `feedthrough`, the input."""
+        return [*segment.hs, self.inputs.dense(self.p, segment.span)] if self.layout.feedthrough else segment.hs
+
+    def _Rfed(self, segment: Segment, v: Groups) -> list[Array]:
+        """Return the tangents of `fed` along v."""
+        return [*segment.Rhs, self.inputs.dense_tangent(v, segment.span)] if self.layout.feedthrough else segment.Rhs
+
+    def _adjoint_of_outputs(
+        self, segment: Segment, adjoint: Callable[[Segment, list[Array]], None], dhs: list[Array], grad: Groups
+    ) -> None:
+        """Let `adjoint` write dhs and, with `feedthrough`, the adjoint of the input, which an embedding takes."""
+        if not self.layout.feedthrough:
+            adjoint(segment, dhs)
+            return
+        dx = self.scratch.get("dx_of_output", (*dhs[0].shape[:2], self.layout.head.widths[INPUT]))
+        adjoint(segment, [*dhs, dx])
+        self.inputs.dense_backward(segment.span, dx, grad)
+
     def _arrange(self, wanted: HostArray, shares: Array | None = None) -> None:
         """Prepare the targets of each segment, at least for the steps where `wanted` (T, B) is not 0."""
         if self.batch.targets is not None:
@@ -390,7 +413,7 @@ class Sweep:
         """Return the loss of every step, (K, B). The head's tape then holds the prediction."""
         if segment.scored is None:
             raise InputError("the batch has no targets: a loss needs them")
-        return self.layout.head.losses(self.p["output"], segment.hs, segment.scored, segment.head_tape)
+        return self.layout.head.losses(self.p["output"], self.fed(segment), segment.scored, segment.head_tape)
 
     def _loss(self, segment: Segment) -> Scalar:
         """Return the segment's sum of w*loss in double precision. The head's tape then holds the prediction."""

@@ -77,6 +77,8 @@ def make_program(net: Network, theta: Array, scaling: Scaling | None, symbols: b
     """Return the program of a network; raise InputError if its architecture or its loss is not known as text."""
     if net.loss_name not in PREDICTIONS:
         raise InputError(f"networks with the loss {net.loss_name!r} cannot be exported: use {either(PREDICTIONS)}")
+    if net.feedthrough:
+        raise InputError("networks with feedthrough cannot be exported: train one without it, with one more state")
     views = {name: np.ascontiguousarray(net.backend.to_host(x)) for name, x in net.views(theta).items()}
     arrays = {name: value for name, value in views.items() if value.size}
     layers = tuple(_layer(net, l, layer, arrays, symbols) for l, layer in enumerate(net.layers))

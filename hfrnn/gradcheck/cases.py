@@ -62,6 +62,8 @@ def cases_of(arch: str, seed: int) -> Iterator[Case]:
             yield _case(f"{loss}, {name}", arch, loss, rng, **options)
     yield _case("no direct connections", arch, "softmax", rng, hidden=(2, 3), direct=False)
     yield _case("embedding", arch, "softmax", rng, embedding=2)
+    yield _case("feedthrough, embedding", arch, "class-softmax", rng, embedding=2, mixed=True, feedthrough=True)
+    yield _case("feedthrough, real inputs", arch, "squared", rng, real=True, hidden=(2, 2), feedthrough=True)
     yield _case("real inputs", arch, "squared", rng, real=True, bias=True)
     yield _case("one step, one sequence", arch, "softmax", rng, T=1, B=1, carried=True)
     for loss in ("logistic", "squared"):

@@ -110,7 +110,8 @@ class _ComplexStep:
         for column in columns:
             moved = self.theta + 1j * COMPLEX_STEP * column
             of_loss.append(float(self.sweep.loss(moved).imag) / COMPLEX_STEP)
-            z = self.net.head.outputs(self.sweep.p["output"], segment.hs, segment.head_tape) * self.exists[:, :, None]
+            fed = self.sweep.fed(segment)
+            z = self.net.head.outputs(self.sweep.p["output"], fed, segment.head_tape) * self.exists[:, :, None]
             of_outputs.append(z.imag.ravel() / COMPLEX_STEP)
             hs = [h[self.exists] for h in segment.hs]
             of_hidden.append(np.concatenate([h.imag.ravel() for h in hs]) / COMPLEX_STEP)

@@ -241,7 +241,7 @@ class TrainConfig:
         """The arguments of `Network`; `data` are those that the data decide: n_in, n_out, loss and perhaps classes."""
         names = (
             "arch", "hidden", "dtype", "backend", "embedding", "bias", "output_bias", "direct_input", "direct_output",
-            "l2", "learn_initial_state",
+            "l2", "learn_initial_state", "feedthrough",
         )  # fmt: skip
         found = {**data, **{name: getattr(self, name) for name in names}, **self.arch_options}
         return {**found, "learn_initial_state": self.learn_initial_state or "recordings" in data}

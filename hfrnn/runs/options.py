@@ -53,6 +53,7 @@ GENERAL: tuple[Option, ...] = (
         needs=(A_STACK,),
     ),
     _shape("learn_initial_state", bool, False, "Learn the hidden state before the first step, instead of zeros."),
+    _shape("feedthrough", bool, False, "Let the outputs depend directly on the input of their step too."),
     _shape(
         "classes", int, None, "Classes of a class softmax, formed by how often symbols occur.", least=1, unit="classes",
         zero="for a full softmax", otherwise="a full softmax",

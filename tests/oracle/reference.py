@@ -254,6 +254,10 @@ def forward(params: Params, data: Data, config: Config, bound: float | None = No
         if config.speaks(layer):
             logits = logits + h @ params[f"output.W_y{layer}"]
             class_logits = class_logits + (h @ params[f"output.W_class{layer}"] if C else 0)
+    if config.feedthrough:
+        seen = jax.nn.one_hot(x, config.n_in) if symbols else x
+        logits = logits + seen @ params["output.W_y_u"]
+        class_logits = class_logits + (seen @ params["output.W_class_u"] if C else 0)
     if config.has_output_bias():
         logits = logits + params["output.b_y"]
         class_logits = class_logits + (params["output.b_class"] if C else 0)

@@ -74,6 +74,7 @@ class Config:
     epsilon: float = 4.7
     classes: int | tuple[int, ...] | None = None
     learn_initial_state: bool = False
+    feedthrough: bool = False
 
     def kind(self, layer: int) -> str:
         """The architecture of a layer: above the first, a feed-forward network has plain layers, `fnn` of order 1."""
@@ -218,6 +219,9 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
         if config.speaks(layer):
             result[f"output.W_y{layer}"] = (config.up(layer), config.n_out)
             result |= {f"output.W_class{layer}": (config.up(layer), C)} if C else {}
+    if config.feedthrough:
+        result["output.W_y_u"] = (n_x, config.n_out)
+        result |= {"output.W_class_u": (n_x, C)} if C else {}
     if config.has_output_bias():
         result["output.b_y"] = (config.n_out,)
         result |= {"output.b_class": (C,)} if C else {}

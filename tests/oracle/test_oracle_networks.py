@@ -108,6 +108,10 @@ def all_cases() -> list[Case]:
         Case("learned-state-single", "hornn-fofe", "softmax", LEARNED | {"order": 5}, T=3),
         Case("learned-state-and-alpha", "scrn", "softmax", LEARNED | learned | {"hidden": (0,)}),
         Case("learned-state-of-a-chain", "gru", "softmax", LEARNED | {"hidden": (2, 4), "direct_output": False}),
+        Case("feedthrough", "state-space", "squared", {"feedthrough": True, "units": 4}, real=True, carried=True),
+        Case("feedthrough-stack", "rnn", "class-softmax", {"feedthrough": True, "hidden": (4, 3)}, ragged=True),
+        Case("feedthrough-embedding", "gru", "softmax", {"feedthrough": True, "embedding": 3}, ragged=True),
+        Case("feedthrough-symbols", "rnn", "logistic", {"feedthrough": True}, ragged=True, by_output=True),
         Case("weights-of-one-step", "mlstm", "logistic", T=1, B=1, by_output=True, carried=True),
     ]
     return cases

@@ -34,6 +34,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "unbiased": ({"output_bias": False, "bias": False, "loss": "logistic"}, {"ragged": True}),
     "learned-state": ({"learn_initial_state": True, "hidden": (4, 3)}, {"ragged": True}),
     "learned-state-unused": ({"learn_initial_state": True}, {"carried": True}),
+    "feedthrough": ({"feedthrough": True, "hidden": (4, 3), "loss": "squared"}, {"real": True, "ragged": True}),
     "one-step": ({}, {"T": 1, "carried": True}),
     "one-sequence": ({"loss": "squared"}, {"B": 1, "T": 4}),
     "many-symbols": ({"n_in": 520, "n_out": 3}, {"ragged": True}),

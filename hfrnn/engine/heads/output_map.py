@@ -1,6 +1,6 @@
 """The affine map from hidden states to outputs, and the base classes of heads. A head is an output map with a loss.
 
-F1  z_t = sum_l h^l_t @ W_y^l + b_y                     [K] 2.2, 4.6; the bias: SPEC 1
+F1  z_t = sum_l h^l_t @ W_y^l + x_t @ W_y_u + b_y       [K] 2.2, 4.6; the bias: SPEC 1; x_t: with `feedthrough`
 
 R1  Rz_t = sum_l (Rh^l_t @ W_y^l + h^l_t @ R(W_y^l))    [K] 7.8, 3.20
            + R(b_y)                                     F1 by the rules of [P]
@@ -8,6 +8,8 @@ R1  Rz_t = sum_l (Rh^l_t @ W_y^l + h^l_t @ R(W_y^l))    [K] 7.8, 3.20
 B1  dh^l_t = dz_t @ W_y^l.T                             [K] 2.6; for products [K] 3.27
 B2  dW_y^l = sum_t h^l_t.T @ dz_t                       [K] 2.5, 7.9; for products [K] 3.26
     db_y = sum_t dz_t                                   adjoint of F1
+
+The input x_t is one more array among the hidden states, the last one, so that R1, B1 and B2 hold for it too.
 
 A sweep calls its head in this order. `arrange` prepares the targets of every segment once. `losses` returns the losses
 of a segment; `gradient` or `product` then computes the adjoints. Jacobian products use `outputs`, `routputs` and
@@ -29,6 +31,10 @@ ByLayer = Sequence[Array] | Mapping[int, Array]
 """One array per layer, or one for each layer that feeds the output."""
 
 
+INPUT = -1
+"""The place of the input among the arrays that feed the output, if it does: it is the last one."""
+
+
 def first_of(hs: ByLayer, widths: Mapping[int, int]) -> tuple[int, int]:
     """Return K and B, the steps and sequences of the hidden states."""
     K, B = hs[next(iter(widths))].shape[:2]
@@ -38,13 +44,13 @@ def first_of(hs: ByLayer, widths: Mapping[int, int]) -> tuple[int, int]:
 class OutputMap:
     """The affine map from the hidden states of some layers, given as {layer: width}, to n_out outputs per step.
 
-    The parameters are named `W_{name}{l}`, one matrix per layer l, and `b_{name}`.
+    The parameters are named `W_{name}{l}`, one matrix per layer l, `W_{name}_u` for the `INPUT`, and `b_{name}`.
     """
 
     def __init__(self, name: str, n_out: int, widths: Mapping[int, int], bias: bool) -> None:
         self.n_out = n_out
         self.widths = dict(widths)
-        self.matrices = {l: f"W_{name}{l}" for l in self.widths}
+        self.matrices = {l: f"W_{name}_u" if l == INPUT else f"W_{name}{l}" for l in self.widths}
         self.bias = f"b_{name}" if bias else None
 
     def matrix_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -94,7 +100,8 @@ class OutputMap:
 class Head:
     """An output map with a loss on its n_out outputs per step: the base class of all heads.
 
-    `widths` has the layers that feed the output, {layer: width}; `bias` says whether the outputs have a bias, `b_y`.
+    `widths` has the layers, and perhaps the `INPUT`, that feed the output, {layer: width}; `bias` says whether the
+    outputs have a bias, `b_y`.
     """
 
     integer_targets = False
