@@ -44,8 +44,8 @@ from hfrnn.option import Option
 
 
 def _time_constants(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    """Return a diagonal matrix exp(-1/tau), with time constants tau from 2 to 30 steps in geometric progression."""
-    return np.diag(np.exp(-1 / np.geomspace(2, 30, shape[0])))
+    """Return a diagonal matrix exp(-1/tau), with time constants tau from 1 to 10 steps in geometric progression."""
+    return np.diag(np.exp(-1 / np.geomspace(1, 10, shape[0])))
 
 
 class StateSpace(Kernel):
@@ -57,6 +57,7 @@ class StateSpace(Kernel):
     )
     transposed: ClassVar[tuple[str, ...]] = ("A", "W_1", "W_3")
     output_bias = True
+    scale: ClassVar[float] = 0.3
 
     def __init__(self, hidden: int, units: int = 16, activation: str = "tanh") -> None:
         self.hidden = self.width = hidden
