@@ -192,11 +192,8 @@ def test_links_lead_somewhere() -> None:
                 assert not anchor or anchor in anchors(target), (page, link)
 
 
-def test_readme_lists_the_architectures_and_counts_the_checks_of_gradcheck() -> None:
+def test_readme_counts_the_checks_of_gradcheck() -> None:
     page = (PROJECT / "README.md").read_text("utf-8")
-    names = re.search(r"^Architectures: (.*?)\.$", page, re.M | re.S)
-    assert names is not None
-    assert set(re.findall(r"`([\w-]+)`", names[1])) == registry.BUILT_IN
     metrics = sum(len(hfrnn.Network(arch, n_in=3, hidden=8, n_out=3).metrics) for arch in registry.BUILT_IN)
     others = len(TOLERANCES) - 3  # one check for each of the three metrics that an architecture serves
     assert re.findall(r"makes (\d+) checks", page) == [str(metrics + others * len(registry.BUILT_IN))]
