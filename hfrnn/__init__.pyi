@@ -54,6 +54,8 @@ from .kernels.base import Slot as Slot
 from .kernels.base import Tape as Tape
 from .kernels.registry import architectures as architectures
 from .kernels.registry import register_kernel as register_kernel
+from .losses import Loss as Loss
+from .losses import register_loss as register_loss
 from .optim.damping import Damping as Damping
 from .optim.damping import LevenbergMarquardt as LevenbergMarquardt
 from .optim.hessian_free import HessianFree as HessianFree

@@ -56,8 +56,6 @@ STEPS_PER_BEAT = 4
 """Steps of a quarter note in piano rolls of MIDI files, unless a number is given: a step is a sixteenth note."""
 SPLITS = ("order", "random", "stratified")
 """How sequences are put into parts."""
-LOSSES = ("auto", "squared", "logistic", "softmax")
-"""Losses of arrays and tables; auto chooses one from the targets."""
 DYNAMICS = ("flip-flop", "sine")
 """Synthetic tasks with a target at every step."""
 EXPORTS = ("numpy", "torch", "onnx", "c")

@@ -33,6 +33,7 @@ from hfrnn.cli.arguments import kernel_files
 from hfrnn.data.kinds import KINDS
 from hfrnn.gradcheck import TOLERANCES
 from hfrnn.kernels import registry
+from hfrnn.losses import LOSSES
 from hfrnn.runs.optimizers import OPTIMIZERS
 
 GALLERY = sorted((PROJECT / "docs" / "gallery").glob("*.md"))
@@ -85,11 +86,11 @@ def test_quoted_lines_are_those_of_the_file_and_blocks_that_do_not_run_say_why()
 @contextlib.contextmanager
 def forgetting_entries() -> Iterator[None]:
     """Forget the kinds of data, optimizers and kernels that a page, an example or a command registers."""
-    before = [entries.of_users() for entries in (KINDS, OPTIMIZERS)]
+    before = [entries.of_users() for entries in (KINDS, OPTIMIZERS, LOSSES)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "_kernels", dict(registry._kernels))
         yield
-    for entries, known in zip((KINDS, OPTIMIZERS), before, strict=True):
+    for entries, known in zip((KINDS, OPTIMIZERS, LOSSES), before, strict=True):
         for each in set(entries.of_users()) - set(known):
             entries.forget(each)
 

@@ -14,9 +14,11 @@ from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.checks import flag, instance, shown
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.heads.own_loss import LossHead
 from hfrnn.engine.network import Network
 from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.losses import LOSSES
 from hfrnn.wording import brief
 
 STEPS = 1000
@@ -36,13 +38,15 @@ class Prediction(NamedTuple):
     >>> import numpy as np
     >>> import hfrnn
     >>> hfrnn.Prediction(np.zeros((5, 4, 1)), None)
-    Prediction(outputs=float64 (5, 4, 1), states=None)
+    Prediction(outputs=float64 (5, 4, 1), states=None, deviations=None)
     """
 
     outputs: HostArray
-    """Real values for the squared loss, probabilities for the other losses, (T, B, n_out); 0 in the padding."""
+    """Real values, rates of the poisson loss, or probabilities, (T, B, n_out); 0 in the padding."""
     states: HostStates | None
     """The state after every step if asked, one dict of arrays (T, B, H) per layer, as `net.run(..., states=True)`."""
+    deviations: HostArray | None = None
+    """The predicted standard deviations of the gaussian loss, (T, B, n_out); None for other losses."""
 
 
 def predict(
@@ -96,7 +100,8 @@ def predict(
         for _, each in columns if each is not None
     ]  # fmt: skip
     found = _joined(every, lambda array: None if array.ndim == 1 else -2)  # all sequences share the time of clockwork
-    return Prediction(_expected(net, outputs, batch, scaling), found)
+    deviations = _deviations(net, outputs, batch, scaling)
+    return Prediction(_expected(net, outputs, batch, scaling), found, deviations)
 
 
 def score(
@@ -144,8 +149,6 @@ def score(
     check_names(net, names)
     if not isinstance(batch, RaggedBatch) and batch.targets is None:
         raise InputError("the batch has no targets: give them to score the predictions")
-    if net.head.integer_targets and not isinstance(batch, RaggedBatch) and getattr(batch.targets, "ndim", 0) == 3:
-        raise InputError("the targets of the batch are probabilities: give symbols to score the predictions")
     if estimate_state is not None:
         batch = estimated(net, theta, batch, estimate_state, scaling)
     rows = []
@@ -154,8 +157,10 @@ def score(
         net.prepare(read)  # checks the targets and weights
         rows.append(scored_rows(_run_columns(net, theta, read)[0], part))
     outputs, targets, weights = (np.concatenate(each) for each in zip(*rows, strict=True))
-    outputs = outputs if scaling is None else scaling.unscale_outputs(outputs)
-    return figures(net.loss_name, outputs, targets, weights, names)
+    loss = net.loss_name
+    if LOSSES[loss].real_values:
+        loss, outputs = "squared", expected_values(net, outputs, scaling)
+    return figures(loss, outputs, targets, weights, names)
 
 
 def check_names(net: Network, names: Sequence[str] | None) -> None:
@@ -278,14 +283,30 @@ def _joined(parts: list[HostStates], axis: Callable[[HostArray], int | None]) ->
 
 def _expected(net: Network, z: HostArray, batch: Batch, scaling: Scaling | None) -> HostArray:
     """Return outputs as real values in the units of the data, or probabilities; 0 in the padding."""
-    if net.loss_name == "squared":
-        p = z if scaling is None else scaling.unscale_outputs(z)
+    if LOSSES[net.loss_name].real_values:
+        p = expected_values(net, z, scaling)
     elif net.loss_name == "logistic":
         p = 0.5 * np.tanh(0.5 * z) + 0.5
     else:
         p = np.exp(z - z.max(axis=2, keepdims=True))
         p /= p.sum(axis=2, keepdims=True)
     return np.where(exists_in(batch)[:, :, None], p, 0).astype(p.dtype)
+
+
+def expected_values(net: Network, z: HostArray, scaling: Scaling | None) -> HostArray:
+    """Return the predicted targets (..., n_out) in the units of the data, given outputs z of the network."""
+    p = net.head.loss.prediction(np, z) if isinstance(net.head, LossHead) else z
+    return p if scaling is None else scaling.unscale_outputs(p)
+
+
+def _deviations(net: Network, z: HostArray, batch: Batch, scaling: Scaling | None) -> HostArray | None:
+    """Return the predicted standard deviations in the units of the data, 0 in the padding; None without them."""
+    found = net.head.loss.deviation(np, z) if isinstance(net.head, LossHead) else None
+    if found is None:
+        return None
+    if scaling is not None and scaling.target_deviation is not None:
+        found = found * scaling.target_deviation
+    return np.where(exists_in(batch)[:, :, None], found, 0).astype(z.dtype)
 
 
 def exists_in(batch: Batch) -> NDArray[np.bool_]:

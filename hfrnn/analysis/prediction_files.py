@@ -1,6 +1,7 @@
 """Predictions as a file: a `.npz` of arrays, or a `.csv` with the prediction of every row of a table.
 
 y                outputs in the units of the data, or probabilities; axes as in the file that was read
+y_deviation      the predicted standard deviation of each output, for the gaussian loss; axes as those of y
 layer0.h, ...    the state after every step, each array of each layer: (sequences, steps, units)
 lengths          the steps of each sequence, if they differ
 row              for a table: the row that each step predicts, counted from 1
@@ -53,6 +54,8 @@ def file_arrays(given: Given, prediction: Prediction, time_first: bool, free: bo
         return np.ascontiguousarray(np.moveaxis(values, -2, 1 if time_first else 0))
 
     found = {"y": arranged(prediction.outputs)}
+    if prediction.deviations is not None:
+        found["y_deviation"] = arranged(prediction.deviations)
     for l, layer in enumerate(prediction.states or []):
         found.update({f"layer{l}.{name}": arranged(value) for name, value in layer.items() if value.ndim > 1})
     lengths = given.batch.lengths
@@ -79,13 +82,16 @@ def csv_text(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> str:
     `arrays` are those of `file_arrays`. Without names, outputs are called y0, y1, ... Numbers have nine significant
     digits, and more if the range of their column is small beside its mean.
     """
-    y = arrays["y"]
+    y, names = arrays["y"], names or tuple(f"y{k}" for k in range(arrays["y"].shape[1]))
+    if "y_deviation" in arrays:
+        y = np.concatenate([y, arrays["y_deviation"]], axis=1)
+        names = (*names, *(f"{name}_deviation" for name in names))
     digits = [_digits(column) for column in y.T]
     rows = arrays.get("row", np.arange(1, len(y) + 1)).tolist()
     places = list(zip(rows, *([arrays["time"].tolist()] if "time" in arrays else []), strict=True))
     content = io.StringIO()
     writer = csv.writer(content, lineterminator="\n")
-    writer.writerow(["row", *(["time"] if "time" in arrays else []), *(names or [f"y{k}" for k in range(y.shape[1])])])
+    writer.writerow(["row", *(["time"] if "time" in arrays else []), *names])
     for place, values in zip(places, y.tolist(), strict=True):
         writer.writerow([*place, *(f"{value:.{n}g}" for value, n in zip(values, digits, strict=True))])
     return content.getvalue()

@@ -68,8 +68,8 @@ def figures(
     """Return the figures that belong to a loss, of N steps.
 
     `outputs` (N, n_out) are those before any softmax or logistic function. `targets` are (N, n_out) real values, or
-    (N,) classes for the two softmax losses. `weights`, (N,) or (N, n_out), are 0 or more; targets of weight 0 are
-    ignored. Outputs or classes without names are called by their numbers, counted from 0.
+    (N,) classes or (N, n_out) probabilities for the two softmax losses. `weights`, (N,) or (N, n_out), are 0 or more;
+    targets of weight 0 are ignored. Outputs or classes without names are called by their numbers, counted from 0.
     """
     z, w = np.asarray(outputs, np.float64), np.asarray(weights, np.float64)
     if not (w > 0).any():
@@ -121,7 +121,9 @@ def _logistic(z: NDArray[Any], y: NDArray[Any], w: NDArray[Any]) -> Row:
 def _classes(z: NDArray[Any], y: NDArray[Any], w: NDArray[Any], names: list[str]) -> tuple[Row, dict[str, Row]]:
     """Return the overall figures of classes, and those of each class."""
     top = z.max(axis=1, keepdims=True)
-    surprisal = np.log(np.exp(z - top).sum(axis=1)) + top[:, 0] - z[np.arange(len(y)), y]
+    chosen = z[np.arange(len(y)), y] if y.ndim == 1 else (y * z).sum(axis=1)
+    surprisal = np.log(np.exp(z - top).sum(axis=1)) + top[:, 0] - chosen
+    y = y if y.ndim == 1 else y.argmax(axis=1)
     right = z.argmax(axis=1) == y
 
     def row(chosen: Any) -> Row:

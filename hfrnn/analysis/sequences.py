@@ -26,6 +26,7 @@ from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import HfrnnError, InputError, Message
+from hfrnn.losses import LOSSES
 from hfrnn.option import either, listed
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
@@ -315,7 +316,7 @@ def _beside(net: Network, given: Given, source: Source | None) -> dict[str, Any]
     found: dict[str, Any] = {"washout": given.washout, "initial_state": given.state}
     if given.estimated_from:
         found["estimated_from"] = given.estimated_from
-    if net.loss_name != "squared" or given.batch.symbols:
+    if not LOSSES[net.loss_name].real_values or given.batch.symbols:
         return found
     if source is None:
         return {**found, "baseline": {"model": None, "reason": "the training part of the run cannot be read"}}

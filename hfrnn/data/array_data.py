@@ -44,6 +44,7 @@ from hfrnn.data.spikes import binned_trials
 from hfrnn.data.splits import BY_ORDER, Split, part_ranges, parts_of_recordings
 from hfrnn.data.windows import Cut, Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
+from hfrnn.losses import LOSSES
 from hfrnn.option import near_hint
 from hfrnn.wording import counted, left_out_note, one_line, some_of
 
@@ -287,6 +288,14 @@ def _chosen_loss(parts: Mapping[str, UncheckedPart], loss: str, source: str) -> 
         raise InputError(
             Message("{loss} is logistic, and y of {0} has targets outside 0 to 1: use {loss:squared}", source)
         )
+    for part in parts.values():
+        if part.y.ndim == 2 and (why := LOSSES[loss].why_not(np.where(part.scored & np.isfinite(part.y), part.y, 0))):
+            raise InputError(Message("{loss} is {0}, and targets of {1} {2}", loss, source, why))
+        if loss == "softmax" and part.y.ndim == 2 and not part.sums_to_1:
+            raise InputError(Message(
+                "{loss} is softmax, and rows of y of {0} are no probabilities: give numbers from 0 that sum to 1, or "
+                "classes", source,
+            ))  # fmt: skip
     return loss, "as given"
 
 

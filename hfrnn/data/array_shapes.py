@@ -140,6 +140,12 @@ class UncheckedPart:
         """Whether all scored targets are from 0 to 1, or not finite."""
         return bool((~self.scored | ~((self.y < 0) | (self.y > 1))).all())
 
+    @property
+    def sums_to_1(self) -> bool:
+        """Whether the scored rows of y, (rows, n_out), are probabilities that sum to 1."""
+        scored = self.scored.all(axis=1)
+        return bool(((self.y >= 0).all(axis=1) & (abs(self.y.sum(axis=1) - 1) < 1e-4))[scored].all())
+
     def sequences(self, where: str) -> RaggedPool:
         """Return the sequences after checking their numbers; targets that are not scored become zeros."""
         x = self._checked(self.x, None, "x", where)
@@ -420,7 +426,8 @@ def _targets(y: Values, T: int, N: int, prefix: str, layout: ArrayFormat) -> tup
     if layout.matlab and y.ndim == 2 and 1 in y.shape and y.size == N and y.shape != steps:
         y = y.ravel()
     whole = y.dtype.kind != "f"
-    classes = layout.loss == "softmax" or (layout.loss == "auto" and whole and y.ndim < 3)
+    soft = layout.loss == "softmax" and y.ndim == 3 and y.shape[:2] == steps and not (layout.matlab and y.shape[2] == 1)
+    classes = (layout.loss == "softmax" and not soft) or (layout.loss == "auto" and whole and y.ndim < 3)
     if classes:
         return _classes(y, N, steps, name, prefix, layout)
     if y.ndim == 3 and y.shape[:2] == steps:

@@ -15,7 +15,7 @@ from hfrnn.arrays.parameters import ParameterLayout
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, flag, instance, is_whole, number, shown_exactly, string
 from hfrnn.choices import DTYPES, INITIALIZERS
 from hfrnn.engine.batch import Batch, zero_padding
-from hfrnn.engine.heads.heads import losses, make_head
+from hfrnn.engine.heads.heads import losses, make_head, take_options
 from hfrnn.engine.heads.output_map import INPUT
 from hfrnn.engine.layers import initial_state_shapes, make_layer, state_of_rows, state_width
 from hfrnn.errors import InputError, Message
@@ -78,6 +78,7 @@ class Layout:
         }  # fmt: skip
         if self.recordings:
             self.config["recordings"] = self.recordings
+        of_loss = take_options(loss, options)
         self.arch, self.loss_name, self.n_in, self.n_out, self.l2 = arch, loss, n_in, n_out, l2
         self.embedding, self.dtype = embedding, np.dtype(dtype)
         self.backend = get_backend(resolve_backend(backend, arch))
@@ -89,7 +90,7 @@ class Layout:
         widths = {l: kernels[l].width for l in feeding}
         if self.feedthrough:
             widths[INPUT] = n_in if embedding is None else embedding
-        self.head = make_head(loss, self.n_out, widths, has_output_bias, classes, self.backend.variants)
+        self.head = make_head(loss, self.n_out, widths, has_output_bias, classes, self.backend.variants, of_loss)
         if self.head.classes is not None:
             self.config["classes"] = list(self.head.classes)
         self.metrics = tuple(m for m in kernels[0].metrics if all(m in k.metrics for k in kernels))

@@ -30,11 +30,15 @@ class Network(Layout):
         Number of units of each layer, from the lowest to the highest.
     n_out : int
         Number of outputs per step.
-    loss : {"softmax", "class-softmax", "logistic", "squared"}
+    loss : {"softmax", "class-softmax", "logistic", "squared", "poisson", "gaussian"}
+        Or the name of a loss that was registered with `register_loss`. With "gaussian" the network has 2 n_out outputs
+        per step: the means of all targets, then the logarithms of their variances.
     dtype : {"float32", "float64"} or NumPy's type of that name
     backend : {"numpy", "numba", "cupy", "auto"}
         "auto" means cupy with a GPU that CuPy can use, else numba if it is installed and has a compiled variant of the
         architecture, else numpy.
+    label_smoothing : float
+        For the softmax loss: the share e of `(1 - e)*target + e/n_out`, from 0, below 1; default 0.
     embedding : int, optional
         Width of a trained embedding of the input symbols; without one, symbols are one-hot.
     bias : bool, optional
@@ -133,8 +137,9 @@ class Network(Layout):
     """
 
     def without_penalty(self) -> Network:
-        """Return this network without its l2 penalty, which does not belong to the score of a prediction."""
-        return type(self)(**{**self.config, "l2": 0.0}, backend=self.backend)  # type: ignore[arg-type]
+        """Return this network without l2 and label smoothing, which do not belong to the score of a prediction."""
+        changed = {**self.config, "l2": 0.0, **{name: 0.0 for name in ("label_smoothing",) if name in self.config}}
+        return type(self)(**changed, backend=self.backend)  # type: ignore[arg-type]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arguments and the name of the backend: a network holds no arrays."""
@@ -200,6 +205,8 @@ class Network(Layout):
             raise InputError(
                 f"the loss {self.loss_name!r} gives no probabilities: use softmax, class-softmax or logistic"
             )
+        if self.config.get("label_smoothing"):
+            return self.without_penalty().score(theta, batch)
         return self._sweep(self.prepare(batch).padded(), Keep.STATES).log_probabilities(self.vector(theta))
 
     def loss(self, theta: Array, batch: Batch) -> float:

@@ -149,7 +149,7 @@ class Objective(SequenceDerivatives):
     def loss_and_logits(self, theta: Array) -> tuple[float, Array]:
         """Return f in nats, and the logits (T, B, n_out) as `net.run` does, from one forward pass."""
         theta = self.net.vector(theta)
-        logits = self.net.backend.zeros((self.batch.T, self.batch.B, self.net.n_out), self.net.dtype)
+        logits = self.net.backend.zeros((self.batch.T, self.batch.B, self.net.head.n_logits), self.net.dtype)
 
         def run(s: int) -> Scalar:
             (start, stop), T = self._columns[s], self._parts[s].T

@@ -213,13 +213,13 @@ class Sweep:
 
     def logits(self, theta: Array) -> tuple[Array, States]:
         """Return the logits (T, B, n_out), 0 in the padding, and the state after the last step."""
-        return self._collect(theta, self.layout.n_out, self.layout.head.logits)
+        return self._collect(theta, self.layout.head.n_logits, self.layout.head.logits)
 
     def loss_and_logits(self, theta: Array) -> tuple[Scalar, Array]:
         """Return `loss` and the logits of `logits`, from one forward pass."""
         losses: list[Scalar] = []
         take, visit = self.layout.head.logits, lambda segment: losses.append(self._loss(segment))
-        logits, _ = self._collect(theta, self.layout.n_out, take, visit)
+        logits, _ = self._collect(theta, self.layout.head.n_logits, take, visit)
         return sum(losses) / self.total_weight, logits
 
     def outputs(self, theta: Array) -> tuple[Array, States]:

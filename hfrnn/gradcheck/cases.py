@@ -60,13 +60,16 @@ def cases_of(arch: str, seed: int) -> Iterator[Case]:
     for loss in losses():
         for name, options in situations.items():
             yield _case(f"{loss}, {name}", arch, loss, rng, **options)
+    yield _case(
+        "softmax, probabilities as targets, label smoothing", arch, "softmax", rng, soft=True, label_smoothing=0.3
+    )
     yield _case("no direct connections", arch, "softmax", rng, hidden=(2, 3), direct=False)
     yield _case("embedding", arch, "softmax", rng, embedding=2)
     yield _case("feedthrough, embedding", arch, "class-softmax", rng, embedding=2, mixed=True, feedthrough=True)
     yield _case("feedthrough, real inputs", arch, "squared", rng, real=True, hidden=(2, 2), feedthrough=True)
     yield _case("real inputs", arch, "squared", rng, real=True, bias=True)
     yield _case("one step, one sequence", arch, "softmax", rng, T=1, B=1, carried=True)
-    for loss in ("logistic", "squared"):
+    for loss in ("logistic", "squared", "gaussian"):
         yield _case(f"{loss}, weights of outputs", arch, loss, rng, hidden=(2, 2), mixed=True, by_output=True)
     for options in VARIANTS.get(arch, ()):
         name = ", ".join(f"{option} {value}" for option, value in options.items())
@@ -90,6 +93,7 @@ def _case(
     embedding: int | None = None,
     real: bool = False,
     bias: bool | None = None,
+    soft: bool = False,
     **options: Any,
 ) -> Case:
     """Return a case with a random network and a random batch."""
@@ -106,6 +110,7 @@ def _case(
         "softmax": rng.integers(0, n_out, (T, B)),
         "logistic": rng.random((T, B, n_out)),
         "squared": rng.standard_normal((T, B, n_out)),
+        "poisson": rng.integers(0, 4, (T, B, n_out)).astype(float),
     }
     weights = rng.random((T, B)) * (rng.random((T, B)) < 0.8) + np.eye(T, B) if mixed else None
     if by_output:
@@ -121,4 +126,7 @@ def _case(
     if net.recordings:
         state = np.array([net.recordings - 1, -1])[:B]
     default = targets.get(loss.removeprefix("class-"), targets["squared"])
+    if soft:
+        default = rng.random((T, B, n_out))
+        default /= default.sum(axis=2, keepdims=True)
     return Case(name, net, theta, Batch(inputs, default, weights, lengths, state))

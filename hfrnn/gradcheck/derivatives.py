@@ -124,15 +124,23 @@ class _ComplexStep:
 def _loss_hessian(net: Network, objective: Objective, theta: HostArray) -> Callable[[HostArray], HostArray]:
     """Return a function that multiplies the loss's Hessian in the outputs by a matrix (number of outputs, n).
 
-    It takes a complex step through the gradient of the loss in the outputs.
+    It takes a complex step through the gradient of the loss in the outputs. A loss whose curvature is not its Hessian
+    is asked itself.
     """
     batch = objective.batch
     outputs, _ = Sweep(net, batch, 1.0, keep=Keep.STATES).outputs(theta)
     weights = batch.output_weights(net.backend) / objective.total_weight
+    if weights.shape[2] > 1:  # the outputs of a target have its weight
+        weights = np.tile(weights, outputs.shape[2] // weights.shape[2])
 
     def apply(directions: HostArray) -> HostArray:
         columns = []
         for direction in directions.T:
+            if not net.head.exact_curvature:
+                Rz = direction.reshape(outputs.shape).copy()
+                net.head.curvature(np, outputs, Rz, np.empty_like(Rz), batch.targets)  # type: ignore[attr-defined]
+                columns.append((Rz * weights).ravel())
+                continue
             z = outputs + 1j * COMPLEX_STEP * direction.reshape(outputs.shape)
             _loss_gradient(net.head, z, batch.targets)
             columns.append((z.imag / COMPLEX_STEP * weights).ravel())

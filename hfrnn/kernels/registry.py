@@ -159,7 +159,7 @@ def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[
 
 
 def import_kernels(path: str | Path) -> None:
-    """Run a Python file of a user that registers architectures, optimizers or kinds of data.
+    """Run a Python file of a user that registers architectures, optimizers, kinds of data or losses.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def import_kernels(path: str | Path) -> None:
     if count_registered() == before:
         raise InputError(
             f"the kernel file {path} registers nothing: it has to call hfrnn.register_kernel, "
-            "hfrnn.register_optimizer or hfrnn.register_data"
+            "hfrnn.register_optimizer, hfrnn.register_data or hfrnn.register_loss"
         )
 
 

@@ -15,6 +15,7 @@ from hfrnn.data.kinds import kind_of, takers
 from hfrnn.data.kinds.data_kind import DataKind
 from hfrnn.errors import InputError, Message, MissingExtraError, reason_of
 from hfrnn.files import CONFIGURATION, read_bytes
+from hfrnn.losses import LOSSES, loss_options
 from hfrnn.option import Option, absolute, argument, either, listed, near_hint, option_key
 from hfrnn.runs.defaults import dependent, suited
 from hfrnn.runs.optimizers import OPTIMIZERS
@@ -243,7 +244,12 @@ class TrainConfig:
             "arch", "hidden", "dtype", "backend", "embedding", "bias", "output_bias", "direct_input", "direct_output",
             "l2", "learn_initial_state", "feedthrough",
         )  # fmt: skip
-        found = {**data, **{name: getattr(self, name) for name in names}, **self.arch_options}
+        of_loss = {option.name for option in LOSSES[data["loss"]].options}
+        for name in loss_options().keys() - of_loss:
+            takers = [loss for loss in LOSSES.names() if name in {each.name for each in LOSSES[loss].options}]
+            loss = Message(f"the loss is {data['loss']}: it is for {either(takers)}")
+            self.refuse((name,), loss)
+        found = {**data, **{name: getattr(self, name) for name in (*names, *of_loss)}, **self.arch_options}
         return {**found, "learn_initial_state": self.learn_initial_state or "recordings" in data}
 
     def refuse(self, names: Iterable[str], why: str | Message) -> None:

@@ -13,11 +13,11 @@ import numpy as np
 
 from hfrnn.arrays.backend import HostArray
 from hfrnn.checks import shown
-from hfrnn.choices import LOSSES
 from hfrnn.data.kinds import kind_of, takers
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, Message
 from hfrnn.kernels.registry import declared_options
+from hfrnn.losses import CLASS_SOFTMAX
 from hfrnn.option import argument
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
@@ -65,7 +65,8 @@ def with_network(values: dict[str, Any]) -> dict[str, Any]:
 
     net = load_saved(Path(first), "numpy")[0]
     given = {name: value for name, value in values.items() if value is not None}
-    loss = {"loss": net.loss_name} if net.loss_name in LOSSES and kind_of(given) in takers("loss") else {}
+    chosen = net.loss_name != CLASS_SOFTMAX and kind_of(given) in takers("loss")
+    loss = {"loss": net.loss_name} if chosen else {}
     return {**network_options(net), **loss, **given}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from hfrnn.choices import AUTO, BACKENDS, DEVICE_SHARE, DTYPES, HOST_MEMORY, INITIALIZERS
 from hfrnn.data.kinds import KINDS
 from hfrnn.errors import InputError, Message
+from hfrnn.losses import loss_options
 from hfrnn.option import ByData, Need, Option, Presets
 from hfrnn.runs.optimizers import OPTIMIZERS
 
@@ -169,19 +170,21 @@ GENERAL: tuple[Option, ...] = (
 
 def run_options() -> dict[str, Option]:
     """Return the declarations of all options of a run, by name, with those that users registered."""
-    return _assembled(KINDS.classes(), OPTIMIZERS.classes())
+    return _assembled(KINDS.classes(), OPTIMIZERS.classes(), tuple(loss_options().values()))
 
 
 @functools.lru_cache(maxsize=4)
-def _assembled(data: tuple[Any, ...], optimizers: tuple[Any, ...]) -> dict[str, Option]:
-    """Return the declarations with those of kinds of data and of optimizers, in the order of the help page."""
+def _assembled(data: tuple[Any, ...], optimizers: tuple[Any, ...], of_losses: tuple[Option, ...]) -> dict[str, Option]:
+    """Return the declarations with those of kinds of data, optimizers and losses, in the order of the help page."""
     choice = Option(
         "optimizer", str, "hf", "Optimizer; hf is Hessian-free optimization.", choices=OPTIMIZERS.names(),
         group="Optimizer",
     )  # fmt: skip
     found: dict[str, Option] = {}
     of_entries = [option for entry in (*data, *optimizers) for option in entry.options]
-    for option in sorted((DATA, choice, *of_entries, *GENERAL), key=lambda option: GROUPS.index(option.group)):
+    for option in sorted(
+        (DATA, choice, *of_entries, *of_losses, *GENERAL), key=lambda option: GROUPS.index(option.group)
+    ):
         if found.setdefault(option.name, option) != option:
             raise InputError(f"two declarations of the option {option.name} differ: rename one of the two options")
     return found

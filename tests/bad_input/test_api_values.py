@@ -32,7 +32,7 @@ RESULTS = {
     "Score", "Spectrum", "TraceEstimate", "TrainingResult", "Trajectories",
 }  # fmt: skip
 """Classes whose objects hfrnn makes."""
-BASES = {"Callback", "DataKind", "FirstOrderOptimizer", "Kernel", "Optimizer", "Tape"}
+BASES = {"Callback", "DataKind", "FirstOrderOptimizer", "Kernel", "Loss", "Optimizer", "Tape"}
 """Classes that users derive from, or that hfrnn hands to their kernels."""
 
 Case = tuple[Call, str, str, Any, bool]

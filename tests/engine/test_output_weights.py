@@ -11,7 +11,7 @@ from support.pairwise import label
 import hfrnn
 from hfrnn.engine.plan import Keep, Plan
 
-LOSSES = ("logistic", "squared")
+LOSSES = ("logistic", "squared", "gaussian")
 by_case = pytest.mark.parametrize("case", cases("output-weights", "output-mask")[::5], ids=label)
 by_loss = pytest.mark.parametrize("loss", LOSSES)
 
@@ -51,7 +51,11 @@ def assert_blocks(net: hfrnn.Network, actual: dict[str, Any], expected: dict[str
 def test_the_loss_is_the_weighted_sum_over_outputs_divided_by_the_mean_weights_of_steps(loss):
     net, batch, theta, _ = problem(loss)
     z, y, w = net.run(theta, batch)[0], batch.targets, batch.weights
-    each = np.log1p(np.exp(z)) - y * z if loss == "logistic" else 0.5 * (z - y) ** 2
+    m, s = z[..., :5], z[..., 5:]
+    each = {
+        "logistic": lambda: np.log1p(np.exp(z)) - y * z, "squared": lambda: 0.5 * (z - y) ** 2,
+        "gaussian": lambda: 0.5 * (s + (m - y) ** 2 * np.exp(-s) + np.log(2 * np.pi)),
+    }[loss]()  # fmt: skip
     assert net.loss(theta, batch) == pytest.approx((w * each).sum() / w.mean(axis=2).sum(), rel=1e-13)
     assert net.loss(theta, batch) == pytest.approx(net.n_out * np.average(each, weights=w), rel=1e-13)
 

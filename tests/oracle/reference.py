@@ -6,7 +6,7 @@ Nothing here is fast, and nothing here is differentiated by hand.
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -211,7 +211,7 @@ def forward(params: Params, data: Data, config: Config, bound: float | None = No
     if config.embedding:
         x, symbols = params["embedding.E"][x], False
     C = config.n_classes()
-    logits, class_logits = jnp.zeros((T, B, config.n_out)), jnp.zeros((T, B, C))
+    logits, class_logits = jnp.zeros((T, B, config.outputs())), jnp.zeros((T, B, C))
     hs: list[Array] = []
     pre: list[Array] = []
     final: list[dict[str, Array]] = []
@@ -292,12 +292,36 @@ def mean_loss(z: Array, data: Data, config: Config) -> Array:
     """Weighted mean of the steps' losses at logits z, without l2."""
     if config.loss in ("softmax", "class-softmax"):
         log_p = log_softmax(outputs(z, config)) if config.loss == "softmax" else outputs(z, config)
-        losses = -jnp.take_along_axis(log_p, jnp.asarray(data.targets)[..., None], -1)
+        y = jnp.asarray(data.targets)
+        if y.ndim == 3 or config.label_smoothing:
+            y = y if y.ndim == 3 else jax.nn.one_hot(y, config.n_out, dtype=float)
+            y = (1 - config.label_smoothing) * y + config.label_smoothing / config.n_out
+            losses = -jnp.sum(y * log_p, -1, keepdims=True)
+        else:
+            losses = -jnp.take_along_axis(log_p, y[..., None], -1)
     elif config.loss == "logistic":
         losses = softplus(z) - data.targets * z
+    elif config.loss == "poisson":
+        losses = jnp.exp(z) - data.targets * z
+    elif config.loss == "gaussian":
+        mean, deviation = z[..., : config.n_out], jnp.exp(0.5 * z[..., config.n_out :])
+        losses = -jax.scipy.stats.norm.logpdf(data.targets, mean, deviation)
     else:
         losses = 0.5 * (z - data.targets) ** 2
     return jnp.sum(data.output_weights() * losses) / data.total_weight()
+
+
+def expected_curvature(z: Array, Rz: Array, data: Data, config: Config) -> Array:
+    """The mean of the Hessian in z over targets of the predicted normal distribution, times Rz.
+
+    The Hessian is a polynomial of degree 2 in a target, so three nodes of Gauss and Hermite are exact.
+    """
+    mean, deviation = z[..., : config.n_out], jnp.exp(0.5 * z[..., config.n_out :])
+    total = jnp.zeros_like(z)
+    for node, share in ((-(3**0.5), 1 / 6), (0.0, 2 / 3), (3**0.5, 1 / 6)):
+        drawn = replace(data, targets=mean + node * deviation)
+        total += share * jax.jvp(lambda z, drawn=drawn: jax.grad(mean_loss)(z, drawn, config), (z,), (Rz,))[1]
+    return total
 
 
 def objective(params: Params, data: Data, config: Config) -> Array:
@@ -342,6 +366,8 @@ def everything(params: Params, v: Params, u: Array, data: Data, config: Config) 
     # the way back is a value of the same sweep: one sweep for all of them compiles in half the time
     (values, pull_back), (tangents, _) = jax.jvp(gradient, (params,), (v,))
     (z, h, _, _, grad, loss, state), (Rz, Rh, Ra, HLRz, Hv, _, _) = values, tangents
+    if config.loss == "gaussian":
+        HLRz = expected_curvature(z, Rz, data, config)
     share = data.exists()[:, :, None] / data.total_weight()
     none = [jnp.zeros_like(each) for each in h]
     cotangents = [

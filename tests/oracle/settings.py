@@ -30,6 +30,7 @@ class Case:
     ragged: bool = False
     by_output: bool = False  # every output has its own weight
     carried: bool = False
+    soft: bool = False  # targets are probabilities of the symbols
     ties: bool = False
     vanishing: bool = False  # some parts of the derivatives are zero by right
 
@@ -68,7 +69,10 @@ def random_batch(case: Case, config: sizes.Config, rng: np.random.Generator) -> 
     targets = {
         "softmax": rng.integers(n_out, size=(T, B)), "class-softmax": rng.integers(n_out, size=(T, B)),
         "logistic": rng.uniform(size=(T, B, n_out)).round(2), "squared": rng.normal(size=(T, B, n_out)),
+        "gaussian": rng.normal(size=(T, B, n_out)), "poisson": 1.0 * rng.integers(4, size=(T, B, n_out)),
     }[case.loss]  # fmt: skip
+    if case.soft:
+        targets = rng.dirichlet(np.ones(n_out), size=(T, B))
     weights = lengths = state = None
     if case.ragged:
         lengths = np.array([T, 2, 3, *rng.integers(1, T + 1, B - 3)])
@@ -110,7 +114,7 @@ def setting(case: Case) -> Setting:
     theta, v = 0.7 * rng.normal(size=net.n_parameters), rng.normal(size=net.n_parameters)
     if case.ties:
         make_ties(case, data, net.views(theta)["layer0.W_h"])
-    u = rng.normal(size=(case.T, case.B, config.n_classes() + config.n_out)) * data.exists()[:, :, None]
+    u = rng.normal(size=(case.T, case.B, config.n_classes() + config.outputs())) * data.exists()[:, :, None]
     expected = reference.evaluate(dict(net.views(theta)), dict(net.views(v)), u, data, config)
     return Setting(case, config, data, net, batch, theta, v, u, expected)
 

@@ -72,6 +72,7 @@ class Config:
     dt: float = 0.042
     gamma: float = 2.7
     epsilon: float = 4.7
+    label_smoothing: float = 0.0
     classes: int | tuple[int, ...] | None = None
     learn_initial_state: bool = False
     feedthrough: bool = False
@@ -185,6 +186,10 @@ class Config:
         periods = self.periods or tuple(2**k for k in range(modules))
         return np.repeat(periods, H // len(periods))
 
+    def outputs(self) -> int:
+        """The outputs of a step: two for each target of the gaussian loss."""
+        return (1 + (self.loss == "gaussian")) * self.n_out
+
     def symbol_classes(self) -> np.ndarray:
         """The class of each symbol, (n_out,); a number of classes must divide the symbols."""
         if isinstance(self.classes, int):
@@ -217,13 +222,13 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
         own = config.recurrent(layer) | config.initial_states(layer)
         result |= {f"layer{layer}.{name}": shape for name, shape in own.items()}
         if config.speaks(layer):
-            result[f"output.W_y{layer}"] = (config.up(layer), config.n_out)
+            result[f"output.W_y{layer}"] = (config.up(layer), config.outputs())
             result |= {f"output.W_class{layer}": (config.up(layer), C)} if C else {}
     if config.feedthrough:
         result["output.W_y_u"] = (n_x, config.n_out)
         result |= {"output.W_class_u": (n_x, C)} if C else {}
     if config.has_output_bias():
-        result["output.b_y"] = (config.n_out,)
+        result["output.b_y"] = (config.outputs(),)
         result |= {"output.b_class": (C,)} if C else {}
     return result
 

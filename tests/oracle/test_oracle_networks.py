@@ -112,6 +112,11 @@ def all_cases() -> list[Case]:
         Case("feedthrough-stack", "rnn", "class-softmax", {"feedthrough": True, "hidden": (4, 3)}, ragged=True),
         Case("feedthrough-embedding", "gru", "softmax", {"feedthrough": True, "embedding": 3}, ragged=True),
         Case("feedthrough-symbols", "rnn", "logistic", {"feedthrough": True}, ragged=True, by_output=True),
+        Case("loss", "rnn", "gaussian", {"hidden": (4, 2)}, ragged=True, by_output=True, carried=True),
+        Case("loss", "rnn", "softmax", {"label_smoothing": 0.3}, ragged=True, soft=True),
+        Case("smoothed", "rnn", "softmax", {"label_smoothing": 0.3}, ragged=True),
+        Case("loss-lstm", "lstm", "poisson", ragged=True, by_output=True),
+        Case("loss-lstm", "lstm", "gaussian", T=1, B=1, carried=True),
         Case("weights-of-one-step", "mlstm", "logistic", T=1, B=1, by_output=True, carried=True),
     ]
     return cases
@@ -126,7 +131,7 @@ def test_every_architecture_is_in_the_oracle():
 
 
 ONE_LAYER, STACKS = "ragged-embedding-carried", ("rnn", "hornn-gated", "fofe-fnn")
-OF_RNN = {ONE_LAYER, "real-input-carried-flipped-biases", "weights-of-outputs"}
+OF_RNN = {ONE_LAYER, "real-input-carried-flipped-biases", "weights-of-outputs", "loss"}
 
 
 def is_quick(case: Case) -> bool:

@@ -12,6 +12,7 @@ import hfrnn
 from hfrnn.data.kinds import KINDS
 from hfrnn.interop import TorchLayout, from_torch, gradient_to_torch, to_torch
 from hfrnn.kernels import registry
+from hfrnn.losses import LOSSES
 from hfrnn.runs.optimizers import OPTIMIZERS
 
 from .api_calls import NETWORK, Call, tried
@@ -50,6 +51,11 @@ def register_data(name: Any, kind: Any) -> None:
     KINDS.forget(name)
 
 
+def register_loss(name: Any, loss: Any) -> None:
+    hfrnn.register_loss(name, loss)
+    LOSSES.forget(name)
+
+
 def register_optimizer(name: Any, optimizer: Any) -> None:
     hfrnn.register_optimizer(name, optimizer)
     OPTIMIZERS.forget(name)
@@ -57,6 +63,10 @@ def register_optimizer(name: Any, optimizer: Any) -> None:
 
 class Unfinished(hfrnn.Kernel):
     """A kernel that is never run."""
+
+
+class NoLoss(hfrnn.Loss):
+    """A loss that is never used."""
 
 
 class NoKind(hfrnn.DataKind):
@@ -80,6 +90,7 @@ FLAT = array(vector, lists=None, finite=False, integers=False).but({"trailing ax
 CALLS: list[Call] = [
     tried(register_kernel, {"name": "tried", "kernel": lambda: Unfinished}, name=NAME, kernel=CLASS),
     tried(register_data, {"name": "tried", "kind": lambda: NoKind}, name=NAME, kind=None),
+    tried(register_loss, {"name": "tried", "loss": lambda: NoLoss}, name=NAME, loss=None),
     tried(register_optimizer, {"name": "tried", "optimizer": lambda: NoOptimizer}, name=NAME, optimizer=None),
     tried(hfrnn.Option, {"name": "zoneout", "kind": lambda: float, "default": None, "help": "Probability."},
         name=NAME.but({"string of a number": False}), kind=nothing(),

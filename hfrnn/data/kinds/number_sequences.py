@@ -8,9 +8,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hfrnn.choices import LOSSES, SPLITS
+from hfrnn.choices import AUTO, SPLITS
 from hfrnn.data.kinds.data_kind import DataKind, Earlier, Reading
 from hfrnn.errors import InputError, Message
+from hfrnn.losses import CLASS_SOFTMAX, LOSSES
 from hfrnn.option import Need, Option, argument
 from hfrnn.wording import counted
 
@@ -136,13 +137,14 @@ BLOCKS = Option(
 CUT = (WINDOW, STRIDE, BURN_IN, BLOCKS, WASHOUT)
 LOSS = Option(
     "loss", str, "auto",
-    "Loss of arrays and tables; auto: softmax for classes, logistic for targets of 0 and 1, else squared.",
-    choices=LOSSES, group="Data",
+    "Loss of arrays and tables: squared, gaussian, poisson, logistic, softmax or one of your own; auto: softmax for "
+    "classes, logistic for targets of 0 and 1, else squared.",
+    group="Data",
 )  # fmt: skip
 STANDARDIZE = Option(
     "standardize", bool, None,
-    "Scale real inputs, and the targets of the squared loss, by their mean and deviation in the training part. Inputs "
-    "of 0 and 1 are left as they are.",
+    "Scale real inputs, and the targets of the squared and gaussian losses, by their mean and deviation in the "
+    "training part. Inputs of 0 and 1 are left as they are.",
     group="Data", otherwise="yes for a table, no for arrays",
 )  # fmt: skip
 
@@ -171,6 +173,9 @@ class NumberSequences(DataKind):
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        if options["loss"] in (CLASS_SOFTMAX, "") or (options["loss"] != AUTO and not LOSSES[options["loss"]]):
+            expected = "give auto, squared, gaussian, poisson, logistic or softmax"
+            raise InputError(Message("{loss} is {0}: {1}", options["loss"], expected))
         return {**super().resolved(options), "standardize": _standardizes(options, cls.standardizes)}
 
     @classmethod
@@ -245,7 +250,7 @@ class NumberSequences(DataKind):
         if constant := self._constant():
             found.append(f"{constant} in the training part: check the data")
         train = self.data.train
-        if self.counts_errors and self.data.n_out > _MANY:
+        if self.counts_errors and train.y.ndim == 1 and self.data.n_out > _MANY:
             counts = slice(None) if train.w is None or train.last_only else train.w > 0
             distinct = len(set(train.y[counts].tolist()))
             if 2 * distinct < self.data.n_out:
@@ -264,7 +269,8 @@ class NumberSequences(DataKind):
         valid = self.data.valid
         assert valid is not None
         _, targets, weights, _ = valid
-        return float((logits.argmax(axis=2) != targets)[weights > 0].mean())
+        classes = targets if targets.ndim == 2 else targets.argmax(axis=2)
+        return float((logits.argmax(axis=2) != classes)[weights > 0].mean())
 
     def _sequences(self, name: str) -> RaggedPool:
         """Return the sequences of a part in the units of the data; raise InputError if there is no such part."""
@@ -284,7 +290,7 @@ class NumberSequences(DataKind):
         data = self.data
         scaling = None if earlier is None else earlier.scaling
         if earlier is None and self._standardize:
-            scaling = Scaling.measure(data.train, targets=data.loss == "squared")
+            scaling = Scaling.measure(data.train, targets=LOSSES[data.loss].scales_targets)
         if scaling is None or (scaling.input_mean is None and scaling.target_mean is None):
             return None
         means = (scaling.input_mean, data.n_in, "inputs"), (scaling.target_mean, data.n_out, "outputs")
@@ -303,7 +309,7 @@ class NumberSequences(DataKind):
         arrays = (self.data.train.x, self.data.train.y)
         if any(each.ndim == 2 and max(-float(each.min()), float(each.max())) > REASONABLE for each in arrays):
             return f"there are values above {REASONABLE:g}"
-        scaling = Scaling.measure(self.data.train, targets=self.data.loss == "squared")
+        scaling = Scaling.measure(self.data.train, targets=LOSSES[self.data.loss].scales_targets)
         inputs = ("an input", scaling.input_mean, scaling.input_deviation)
         for what, mean, deviation in (inputs, ("a target", scaling.target_mean, scaling.target_deviation)):
             if mean is not None and deviation is not None and (abs(mean) > FAR * deviation).any():

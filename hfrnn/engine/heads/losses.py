@@ -1,48 +1,60 @@
 """The losses on the outputs z: value, gradient and curvature (SPEC 3).
 
     loss      value                     prediction p   gradient in z   Hessian times Rz
-    softmax   logsumexp(z) - y.z        softmax(z)     p - y           p*Rz - p*(p.Rz)
+    softmax   logsumexp(z) - z[target]  softmax(z)     p - target      p*Rz - p*(p.Rz)
     logistic  sum log(1 + e^z) - y*z    sigma(z)       p - y           p*(1-p)*Rz
     squared   sum (z - y)^2 / 2         z              p - y           Rz
 
-The targets y of the softmax are one-hot symbols, or probabilities. Its prediction, gradient and Hessian are [K] 2.2,
-2.4 and 3.23. The derivatives of every step are multiplied by w / sum w. For the logistic and squared losses, each
-output may have its own weight w_k. The value is then sum_k s_k*loss_k, where the share s_k is w_k divided by w, the
-mean of the step's weights, and the derivatives of output k are multiplied by w_k / sum w. The class softmax is in
-class_softmax.py.
+The softmax's prediction, gradient and Hessian are [K] 2.2, 2.4 and 3.23. The derivatives of every step are multiplied
+by w / sum w. For the logistic and squared losses, each output may have its own weight w_k. The value is then
+sum_k s_k*loss_k, where the share s_k is w_k divided by w, the mean of the step's weights, and the derivatives of output
+k are multiplied by w_k / sum w. A softmax target may also be a row y of probabilities: the value is then
+logsumexp(z) - y.z and the gradient p - y. Label smoothing replaces y by (1 - e)*y + e/n_out. Other losses have files of
+their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hfrnn.arrays.backend import Array, Backend, HostArray
 from hfrnn.engine.heads.output_map import FullHead, ScoredSteps, check_symbols, curve_, normalise_
 from hfrnn.errors import InputError
 from hfrnn.kernels.pointwise import rows
+from hfrnn.losses import LABEL_SMOOTHING
 
-SUM_TOLERANCE = 1e-4
-"""Largest difference of 1 and the sum of probabilities that are targets."""
+SUMS_TO_1 = 1e-4
+"""How far the sum of a row of probabilities may be from 1."""
 
 
 class Softmax(FullHead):
-    """Softmax with cross entropy: one target symbol out of n_out per step, or their probabilities (T, B, n_out)."""
+    """Softmax with cross entropy: one target symbol out of n_out per step, or the probabilities of all of them.
 
+    With label smoothing e, a target is (1 - e)*y + e/n_out in place of y, which is one-hot for a symbol.
+    """
+
+    options = (LABEL_SMOOTHING,)
     integer_targets = True
     probabilistic = True
 
+    def __init__(self, n_out: int, widths: Mapping[int, int], bias: bool, label_smoothing: float = 0.0) -> None:
+        super().__init__(n_out, widths, bias)
+        self.smoothing = label_smoothing
+
     def check_targets(self, targets: Array, T: int, B: int) -> None:
-        if targets.ndim < 3:
+        if targets.dtype.kind != "f" or targets.ndim != 3:
             check_symbols("softmax", self.n_out, targets, T, B)
             return
-        sums = targets.sum(axis=2)  # 0 where nothing is predicted
-        wrong = (abs(sums - 1) > SUM_TOLERANCE) & (sums != 0)
-        fit = targets.shape == (T, B, self.n_out) and targets.dtype.kind == "f"
-        if not fit or bool(wrong.any().item()) or bool((targets < 0).any().item()):
+        if targets.shape != (T, B, self.n_out):
             raise InputError(
-                f"targets have shape {tuple(targets.shape)} and type {targets.dtype}: the softmax loss needs integer "
-                f"symbols ({T}, {B}), or probabilities ({T}, {B}, {self.n_out}), 0 or more, whose sums are 1"
+                f"targets have shape {tuple(targets.shape)}: the softmax loss needs symbols ({T}, {B}) or "
+                f"probabilities ({T}, {B}, {self.n_out})"
+            )
+        total = targets.sum(axis=2)  # 0 where nothing is scored
+        if not ((targets >= 0).all() & ((abs(total - 1) < SUMS_TO_1) | (total == 0)).all()).item():
+            raise InputError(
+                "targets of the softmax loss are no probabilities: give rows of numbers from 0 that sum to 1"
             )
 
     def arrange(
@@ -50,27 +62,36 @@ class Softmax(FullHead):
         shares: Array | None = None,
     ) -> Sequence[ScoredSteps]:  # fmt: skip
         if targets.ndim == 3:
-            targets = targets.astype(scale.dtype, copy=False)
+            targets = backend.xp.where(backend.asarray(wanted)[:, :, None] != 0, targets, 0).astype(scale.dtype)
         return super().arrange(backend, targets, scale, wanted, spans, shares)
 
     def predict(self, xp: Any, z: Array, targets: Array, shares: Array | None = None) -> Array:
-        p = rows(z)
-        if targets.ndim == 3:
-            return _normalise_to_probabilities(xp, p, rows(targets)).reshape(targets.shape[:2])
-        return normalise_(xp, p, (xp.arange(p.shape[0]), targets.reshape(-1))).reshape(targets.shape)
+        p, soft = rows(z), targets.ndim == z.ndim
+        if not soft and not self.smoothing:
+            return normalise_(xp, p, (xp.arange(p.shape[0]), targets.reshape(-1))).reshape(targets.shape)
+        p -= p.real.max(axis=1, keepdims=True)
+        chosen = (rows(targets) * p).sum(axis=1) if soft else p[xp.arange(p.shape[0]), targets.reshape(-1)]
+        if self.smoothing:
+            chosen = (1 - self.smoothing) * chosen + self.smoothing * p.sum(axis=1) / self.n_out
+        xp.exp(p, out=p)
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        return (xp.log(total[:, 0]) - chosen).reshape(z.shape[:-1])
 
     def residual(self, xp: Any, p: Array, targets: Array) -> None:
-        if targets.ndim == 3:
-            p -= targets
-            return
         flat = rows(p)
-        flat[xp.arange(flat.shape[0]), targets.reshape(-1)] -= 1
+        if targets.ndim == p.ndim:
+            flat -= (1 - self.smoothing) * rows(targets)
+        else:
+            flat[xp.arange(flat.shape[0]), targets.reshape(-1)] -= 1 - self.smoothing
+        if self.smoothing:
+            flat -= self.smoothing / self.n_out
 
-    def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
+    def curvature(self, xp: Any, p: Array, Rz: Array, work: Array, targets: Array) -> None:
         curve_(xp, p, Rz, work)
 
 
-class _RealTargets(FullHead):
+class RealTargets(FullHead):
     """A loss on n_out real targets per step, which sums over the outputs."""
 
     weighs_outputs = True
@@ -94,7 +115,7 @@ class _RealTargets(FullHead):
         p -= targets
 
 
-class Logistic(_RealTargets):
+class Logistic(RealTargets):
     """Binary cross entropy of n_out independent outputs. Targets are from 0 to 1."""
 
     probabilistic = True
@@ -109,41 +130,33 @@ class Logistic(_RealTargets):
         # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|) never overflows; the sign of a complex z is that of its real part
         sign = xp.where(z.real < 0, -1.0, 1.0)
         tail = xp.exp(-sign * z)
-        losses = _summed(xp, xp.where(z.real < 0, 0.0, z) + xp.log1p(tail) - targets * z, shares)
+        losses = summed(xp, xp.where(z.real < 0, 0.0, z) + xp.log1p(tail) - targets * z, shares)
         z[...] = xp.where(z.real < 0, tail, 1.0) / (1.0 + tail)
         return losses
 
-    def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
+    def curvature(self, xp: Any, p: Array, Rz: Array, work: Array, targets: Array) -> None:
         Rz *= p
         xp.subtract(1.0, p, out=work)
         Rz *= work
 
 
-class Squared(_RealTargets):
+class Squared(RealTargets):
     """Half the squared error, summed over the outputs of a step."""
 
     temporary_arrays = 1
+    scales_targets = True
+    real_values = True
 
     def predict(self, xp: Any, z: Array, targets: Array, shares: Array | None = None) -> Array:
         losses = z - targets
         losses *= losses
-        return 0.5 * _summed(xp, losses, shares)
+        return 0.5 * summed(xp, losses, shares)
 
-    def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
+    def curvature(self, xp: Any, p: Array, Rz: Array, work: Array, targets: Array) -> None:
         """Leave Rz as it is: the Hessian is the identity."""
 
 
-def _normalise_to_probabilities(xp: Any, z: Array, targets: Array) -> Array:
-    """Replace z (N, n) by p = softmax(z) in place, and return -sum_k targets_k log p_k, (N,)."""
-    z -= z.real.max(axis=1, keepdims=True)
-    chosen = (targets * z).sum(axis=1)
-    xp.exp(z, out=z)
-    total = z.sum(axis=1, keepdims=True)
-    z /= total
-    return xp.log(total[:, 0]) - chosen
-
-
-def _summed(xp: Any, losses: Array, shares: Array | None) -> Array:
+def summed(xp: Any, losses: Array, shares: Array | None) -> Array:
     """Return the sum of the losses (K, B, n_out) of every step, (K, B), each times its share if there are shares."""
     if shares is not None:
         losses = xp.where(shares > 0, losses, 0.0)  # the loss of an output without weight may be infinite

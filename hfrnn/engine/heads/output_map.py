@@ -26,6 +26,7 @@ from hfrnn.arrays.backend import Array, Backend, HostArray
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product
+from hfrnn.losses import LossDeclaration
 
 ByLayer = Sequence[Array] | Mapping[int, Array]
 """One array per layer, or one for each layer that feeds the output."""
@@ -97,15 +98,13 @@ class OutputMap:
             add_bias_gradient(dz, grad[self.bias])  # B2
 
 
-class Head:
+class Head(LossDeclaration):
     """An output map with a loss on its n_out outputs per step: the base class of all heads.
 
     `widths` has the layers, and perhaps the `INPUT`, that feed the output, {layer: width}; `bias` says whether the
     outputs have a bias, `b_y`.
     """
 
-    integer_targets = False
-    """Whether targets are integer symbols, not real values."""
     probabilistic = False
     """Whether `-loss` is a log-probability of the target."""
     weighs_outputs = False
@@ -125,6 +124,9 @@ class Head:
     costly_target = 0
     """A target symbol whose loss needs the most memory."""
 
+    exact_curvature = True
+    """Whether `product` starts from the loss's Hessian; if not, from a positive semi-definite matrix in its place."""
+
     least_rows = 80
     """Smallest efficient size of a segment, in steps times sequences. Reading the weights dominates smaller ones."""
 
@@ -136,6 +138,11 @@ class Head:
     @property
     def n_outputs(self) -> int:
         """Number of rows of the Jacobian per step and sequence."""
+        return self.n_out
+
+    @property
+    def n_logits(self) -> int:
+        """Number of values that `logits` returns per step and sequence."""
         return self.n_out
 
     @property
@@ -199,11 +206,11 @@ class Head:
 
     def outputs(self, p: Arrays, hs: ByLayer, tape: Tape) -> Array:
         """Return the outputs z (K, B, n_outputs), an array of the tape."""
-        return self.map.forward(p, hs, tape, tape.new("z", *first_of(hs, self.widths), self.n_out))
+        return self.map.forward(p, hs, tape, tape.new("z", *first_of(hs, self.widths), self.map.n_out))
 
     def routputs(self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, tape: Tape) -> Array:
         """Return the tangent Rz (K, B, n_outputs) of the outputs along v, in a scratch array."""
-        return self.map.rforward(p, v, hs, Rhs, tape, tape.scratch("Rz", *first_of(hs, self.widths), self.n_out))
+        return self.map.rforward(p, v, hs, Rhs, tape, tape.scratch("Rz", *first_of(hs, self.widths), self.map.n_out))
 
     def backward(self, p: Arrays, hs: ByLayer, dz: Array, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
         """Write the adjoints dhs[l] that follow from dz (K, B, n_outputs), and add the weight gradients to grad."""
@@ -274,7 +281,7 @@ class FullHead(Head):
     ) -> None:  # fmt: skip
         if scored:
             Rz = self.routputs(p, v, scored.of(hs, self.widths), scored.of(Rhs, self.widths), tape)
-            self.curvature(tape.xp, tape["z"], Rz, tape.scratch("head_work", *Rz.shape))
+            self.curvature(tape.xp, tape["z"], Rz, tape.scratch("head_work", *Rz.shape), scored.targets)
             self._backward(p, hs, Rz, scored, tape, grad, dhs)
         self._clear_unscored(scored, dhs)
 
@@ -299,8 +306,11 @@ class FullHead(Head):
         """Replace the prediction p by the gradient of the loss in z, in place."""
         raise NotImplementedError
 
-    def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
-        """Multiply Rz by the Hessian of the loss in z, in place. `work` has the shape of Rz."""
+    def curvature(self, xp: Any, p: Array, Rz: Array, work: Array, targets: Array) -> None:
+        """Multiply Rz by the Hessian of the loss in z, or by what stands in for it, in place.
+
+        `work` has the shape of Rz.
+        """
         raise NotImplementedError
 
 
