@@ -31,6 +31,7 @@ from .data.kinds import register_data as register_data
 from .data.kinds.data_kind import DataKind as DataKind
 from .data.kinds.data_kind import Pool as Pool
 from .engine.batch import Batch as Batch
+from .engine.closed_loop import ClosedLoop as ClosedLoop
 from .engine.constrained_objective import ConstrainedObjective as ConstrainedObjective
 from .engine.constraints import Constraints as Constraints
 from .engine.max_norm import MaxNorm as MaxNorm

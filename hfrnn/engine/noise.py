@@ -94,8 +94,8 @@ class StateNoise:
         numbers = np.arange(B) if self.sequences is None else self.sequences
         if numbers.shape != (B,):
             raise InputError(f"the noise is for {numbers.size} sequences, but the batch has {B}: give as many numbers")
-        start = _keys(_keys(np.zeros(1, np.uint64), self.seed), self.draw)
-        keys = [_keys(_keys(start, l), numbers) for l in range(len(layers))]
+        start = stream_keys(stream_keys(np.zeros(1, np.uint64), self.seed), self.draw)
+        keys = [stream_keys(stream_keys(start, l), numbers) for l in range(len(layers))]
         table = backend.asarray(self.scale * _quantiles(), dtype=dtype)
         return NoiseOfBatch([layer.noisy for layer in layers], backend, table, keys)
 
@@ -148,6 +148,11 @@ def _mixed(z: Array, first: Array, second: Array) -> Array:
     return z ^ (z >> 31)
 
 
-def _keys(key: HostArray, parts: Any) -> HostArray:
+def random_bits(keys: HostArray, steps: HostArray) -> HostArray:
+    """Return 64 random bits for each step, counted from 0, of the streams of some keys (N3)."""
+    return _mixed(keys + (steps.astype(np.uint64) + 1) * GOLDEN, *FACTORS)  # type: ignore[no-any-return]
+
+
+def stream_keys(key: HostArray, parts: Any) -> HostArray:
     """Return the keys of one more part of N4."""
     return _mixed(key + (np.asarray(parts, np.uint64) + 1) * GOLDEN, *FACTORS)  # type: ignore[no-any-return]

@@ -13,6 +13,7 @@ from hfrnn.arrays.vectors import Scalar, fetch, unshared
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, instance, number
 from hfrnn.choices import METRICS
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.closed_loop import ClosedLoop, ClosedLoopSweep
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.noise import StateNoise
 from hfrnn.engine.operators import check_output, make_operator
@@ -21,7 +22,7 @@ from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sequence_gradients import SequenceDerivatives
 from hfrnn.engine.sums import VectorSum, joined_states, share
 from hfrnn.engine.sweep import Sweep
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.ranks.mpi import ranks_of
 from hfrnn.ranks.one import Ranks
@@ -51,6 +52,8 @@ class Objective(SequenceDerivatives):
         An objective of the same network that is no longer used. Its buffers are reused.
     noise : StateNoise, optional
         Noise on the states, the same in every loss, gradient and product. Default none.
+    closed_loop : ClosedLoop, optional
+        Inputs that are outputs of the step before, in every loss, gradient and product. Default none.
     comm : mpi4py.MPI.Comm, optional
         Ranks that share the work. All of them make the same objectives with the same batches, call the same methods in
         the same order, and get the same results. Default one process.
@@ -92,6 +95,7 @@ class Objective(SequenceDerivatives):
         self, net: Layout, batch: Batch, threads: int | None = None, checkpoint: int | str | None = "auto",
         memory: int | None = None, plan: Plan | None = None, like: Objective | None = None,
         noise: StateNoise | None = None, comm: Any = None, shards: int | None = None,
+        closed_loop: ClosedLoop | None = None,
     ) -> None:  # fmt: skip
         self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
         instance("batch", batch, Batch, "a hfrnn.Batch")
@@ -109,6 +113,8 @@ class Objective(SequenceDerivatives):
         self._parts = [self.batch.columns(start, stop) for start, stop in self._columns]
         instance("noise", noise, StateNoise, "a hfrnn.StateNoise", or_none=True)
         self.noise = noise.of_batch(net.layers, net.backend, net.dtype, batch.B) if noise and noise.scale else None
+        instance("closed_loop", closed_loop, ClosedLoop, "a hfrnn.ClosedLoop", or_none=True)
+        self.loop = closed_loop.of_batch(net, self.batch) if closed_loop and closed_loop.share else None
         self._passing: dict[tuple[Keep, float | None], list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []
         self._vectors = VectorSum(net.backend, (net.n_parameters,), net.dtype, self.threads, self.ranks)
@@ -207,6 +213,9 @@ class Objective(SequenceDerivatives):
 
     def _loss_and_gradient(self, theta: Array, out: Array | None, clip_error: float | None) -> tuple[Scalar, Array]:
         clip_error = number("clip_error", clip_error, POSITIVE, or_none=True)
+        if clip_error is not None and self.loop is not None:
+            raise InputError(Message("{clip_error} limits errors between steps, and {closed_loop} adds a path: leave "
+                                     "one of them out"))  # fmt: skip
         if out is None:
             out = self.net.backend.empty((self.net.n_parameters,), self.net.dtype)
         else:
@@ -369,13 +378,20 @@ class Objective(SequenceDerivatives):
         clip_error: float | None = None,
     ) -> list[Sweep]:  # fmt: skip
         return [
-            Sweep(
-                self.net, part, self.total_weight, boundaries=segment_boundaries(part.T, self.plan.segment), keep=keep,
-                dtype=dtype, scratch=scratch, kept=kept, metric=metric, noise=self.noise and self.noise.part(*columns),
+            self.sweep(
+                part, columns, self.total_weight, keep=keep, dtype=dtype, scratch=scratch, kept=kept, metric=metric,
                 clip_error=clip_error,
             )
             for part, columns, (scratch, kept) in zip(self._parts, self._columns, buffers, strict=True)
-        ]  # fmt: skip
+        ]
+
+    def sweep(self, part: Batch, columns: tuple[int, int], total_weight: float, **how: Any) -> Sweep:
+        """Return a sweep over `part`, the sequences `columns` of the batch, with their noise and their feedback."""
+        how["noise"] = self.noise and self.noise.part(*columns)
+        if self.loop is not None:
+            return ClosedLoopSweep(self.net, part, total_weight, self.loop.part(*columns), **how)
+        steps = segment_boundaries(part.T, self.plan.segment)
+        return Sweep(self.net, part, total_weight, boundaries=steps, **how)
 
     def _worker_buffers(self, dtype: Any = None) -> list[Buffers]:
         """Return buffers for each shard. Shards that run on the same worker share them."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import Array, Buffers
@@ -20,16 +20,15 @@ from hfrnn.arrays.threads import CallLock
 from hfrnn.arrays.vectors import unshared
 from hfrnn.checks import count
 from hfrnn.engine.operators import check_output
-from hfrnn.engine.plan import Keep, equal_boundaries, segment_boundaries
+from hfrnn.engine.plan import Keep, equal_boundaries
 from hfrnn.engine.sums import VectorSum, share
-from hfrnn.engine.sweep import Sweep
 
 if TYPE_CHECKING:
     from hfrnn.arrays.threads import Threads
     from hfrnn.engine.batch import Batch
     from hfrnn.engine.layout import Layout
-    from hfrnn.engine.noise import NoiseOfBatch
     from hfrnn.engine.plan import Plan
+    from hfrnn.engine.sweep import Sweep
     from hfrnn.ranks.one import Ranks
 
 
@@ -42,9 +41,7 @@ def _sweep(
     objective: SequenceDerivatives, columns: tuple[int, int], keep: Keep, scratch: Buffers, kept: Buffers | None = None
 ) -> Sweep:
     """Return a sweep over the sequences from columns[0] up to columns[1]."""
-    part, noise = objective.batch.columns(*columns), objective.noise and objective.noise.part(*columns)
-    steps = segment_boundaries(part.T, objective.plan.segment)
-    return Sweep(objective.net, part, 1.0, boundaries=steps, keep=keep, scratch=scratch, kept=kept, noise=noise)
+    return objective.sweep(objective.batch.columns(*columns), columns, 1.0, keep=keep, scratch=scratch, kept=kept)
 
 
 def _rows(net: Layout, columns: tuple[int, int], out: Array) -> Array:
@@ -164,11 +161,14 @@ class SequenceDerivatives:
     net: Layout
     batch: Batch
     plan: Plan
-    noise: NoiseOfBatch | None
     threads: Threads
     ranks: Ranks
     lock: CallLock
     total_weight: float
+
+    def sweep(self, part: Batch, columns: tuple[int, int], total_weight: float, **how: Any) -> Sweep:
+        """Return a sweep over `part`, the sequences `columns` of the batch, with their noise and their feedback."""
+        raise NotImplementedError
 
     def per_sequence_gradients(self, theta: Array, out: Array | None = None) -> Array:
         """Return the gradient of every sequence's summed loss.

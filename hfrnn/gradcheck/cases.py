@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hfrnn.arrays.backend import HostArray
+from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.closed_loop import ClosedLoop
 from hfrnn.engine.heads.heads import losses
 from hfrnn.engine.network import Network
 
@@ -35,6 +37,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "state-space": ({"activation": "logistic", "units": 1}, {"activation": "softplus"}, {"activation": "relu"}),
 }
 """Further options that are checked on two layers, besides the defaults."""
+_LOOP_UNITS = Scaling(np.array([0.5, 0.0, -1.0, 0.0]), np.array([2.0, 1.0, 0.5, 1.0]), np.ones(3), np.full(3, 1.5))
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Case:
     net: Network
     theta: HostArray
     batch: Batch
+    closed_loop: ClosedLoop | None = None
 
 
 def cases_of(arch: str, seed: int) -> Iterator[Case]:
@@ -75,6 +79,9 @@ def cases_of(arch: str, seed: int) -> Iterator[Case]:
         name = ", ".join(f"{option} {value}" for option, value in options.items())
         stacked = {**options, "hidden": 2 * (options.get("hidden", 2),)}
         yield _case(name, arch, "softmax", rng, mixed=True, carried=True, **stacked)
+    for name, more in (("closed loop", {"hidden": (2, 2)}), ("closed loop, lengths", {"mixed": True})):
+        case = _case(name, arch, "squared", rng, real=True, **more)
+        yield replace(case, closed_loop=ClosedLoop(0.7, [2, None, 0], _LOOP_UNITS, seed=seed))
 
 
 def _case(

@@ -14,6 +14,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Buffers, HostArray
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.closed_loop import LoopOfBatch
 from hfrnn.engine.heads.class_softmax import ClassSoftmax
 from hfrnn.engine.heads.losses import Softmax
 from hfrnn.engine.heads.output_map import FullHead, Head
@@ -39,8 +40,10 @@ def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
     """
     net, theta, batch = case.net, case.theta, case.batch
     rng = np.random.Generator(np.random.PCG64(seed + 1))
-    objective = Objective(net, batch, threads=1, plan=Plan((0, batch.B), None, Keep.ALL))
-    complex_step = _ComplexStep(net, batch, theta)
+    objective = Objective(
+        net, batch, threads=1, plan=Plan((0, batch.B), None, Keep.ALL), closed_loop=case.closed_loop
+    )
+    complex_step = _ComplexStep(net, batch, theta, objective.loop)
     blocks = net.views(np.arange(net.n_parameters))
     columns = np.eye(net.n_parameters)
 
@@ -83,17 +86,20 @@ def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
     for name, index in blocks.items():
         yield "hessian", _relative(Hw[index], difference[index], float(np.linalg.norm(difference))), name
 
-    checkpointed = Objective(net, batch, threads=1, checkpoint=2)
+    checkpointed = Objective(net, batch, threads=1, checkpoint=2, closed_loop=case.closed_loop)
     yield "checkpoints", _relative(checkpointed.loss_and_gradient(theta)[1], gradient), "gradient"
     product = checkpointed.gauss_newton(theta, MU, LAMBDA) @ w
     yield "checkpoints", _relative(product, objective.gauss_newton(theta, MU, LAMBDA) @ w), "product"
 
 
 class _ComplexStep:
-    """Derivatives of the forward pass along a direction, computed with a complex step in complex128."""
+    """Derivatives of the forward pass along a direction, computed with a complex step in complex128.
 
-    def __init__(self, net: Network, batch: Batch, theta: HostArray) -> None:
-        self.net, self.theta = net, theta
+    In a closed loop, all steps run again for each input that is an output of the step before.
+    """
+
+    def __init__(self, net: Network, batch: Batch, theta: HostArray, loop: LoopOfBatch | None = None) -> None:
+        self.net, self.theta, self.loop = net, theta, loop
         ready = net.prepare(batch)
         total, buffers = ready.total_weight(net.backend), Buffers(net.backend, "complex128")
         self.sweep = Sweep(net, ready, total, keep=Keep.STATES, scratch=buffers)
@@ -109,6 +115,8 @@ class _ComplexStep:
         segment = self.sweep.segments[0]  # the only one
         for column in columns:
             moved = self.theta + 1j * COMPLEX_STEP * column
+            if self.loop is not None:
+                self._close(moved, self.loop)
             of_loss.append(float(self.sweep.loss(moved).imag) / COMPLEX_STEP)
             fed = self.sweep.fed(segment)
             z = self.net.head.outputs(self.sweep.p["output"], fed, segment.head_tape) * self.exists[:, :, None]
@@ -119,6 +127,16 @@ class _ComplexStep:
                 kernels = [layer.kernel for layer in self.net.layers]
                 slopes = np.concatenate([k.slope(np, h.real).ravel() for k, h in zip(kernels, hs, strict=True)])
         return np.array(of_loss), np.stack(of_outputs, axis=1), np.stack(of_hidden, axis=1), slopes
+
+    def _close(self, theta: HostArray, loop: LoopOfBatch) -> None:
+        """Replace the inputs that are outputs of the step before, one step after the other."""
+        feedback, chosen = loop.feedback, loop.chosen & self.exists
+        x = np.array(self.sweep.inputs.values, dtype="complex128")
+        self.sweep.inputs.values = x
+        for t in range(1, len(x)):
+            z = self.sweep.outputs(theta)[0][t - 1]
+            for k, i, gain, offset in zip(feedback.outputs, feedback.inputs, feedback.gain, feedback.offset, strict=True):
+                x[t, chosen[t], i] = (gain * z[:, k] + offset)[chosen[t]]
 
 
 def _loss_hessian(net: Network, objective: Objective, theta: HostArray) -> Callable[[HostArray], HostArray]:

@@ -38,6 +38,7 @@ class Data:
     lengths: Array | None = None
     initial_state: Sequence[Mapping[str, Array]] | None = None
     noise: Sequence[Mapping[str, Array]] = ()  # of each layer by slot, (T, B, width)
+    loop: tuple[Array, Array, Array, Array, Array] | None = None  # chosen (T, B), outputs, inputs, gain and offset (n,)
 
     def exists(self) -> Array:
         """1 for steps that exist, 0 for padding, (T, B)."""
@@ -207,6 +208,8 @@ def forward(params: Params, data: Data, config: Config, bound: float | None = No
     With a bound, the cotangent of the state that a step gets from the one before it is limited.
     """
     T, B = data.inputs.shape[:2]
+    if data.loop is not None:
+        data = closed(params, data, config)
     x, symbols = data.inputs, np.issubdtype(data.inputs.dtype, np.integer)
     if config.embedding:
         x, symbols = params["embedding.E"][x], False
@@ -262,6 +265,17 @@ def forward(params: Params, data: Data, config: Config, bound: float | None = No
         logits = logits + params["output.b_y"]
         class_logits = class_logits + (params["output.b_class"] if C else 0)
     return {"logits": jnp.concatenate([class_logits, logits], -1), "h": hs, "a": pre, "state": final}
+
+
+def closed(params: Params, data: Data, config: Config) -> Data:
+    """The data with the inputs that are outputs of the step before: each of them needs a run of all steps."""
+    chosen, outputs, inputs, gain, offset = data.loop
+    x = jnp.asarray(data.inputs)
+    for t in range(1, len(x)):
+        z = forward(params, replace(data, inputs=x, loop=None), config)["logits"][t - 1]
+        fed = jnp.where(chosen[t][:, None], gain * z[:, outputs] + offset, x[t][:, inputs])
+        x = x.at[t].set(x[t].at[:, inputs].set(fed))
+    return replace(data, inputs=x, loop=None)
 
 
 def at_the_ends(states: Array, lengths: Array) -> Array:
