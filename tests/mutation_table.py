@@ -112,7 +112,7 @@ TARGETS = (
     Target("hfrnn/engine/states.py", ("tests/engine/test_initial_state.py", "tests/engine/test_objective.py")),
     *(
         Target(f"hfrnn/engine/{name}.py", (f"tests/engine/test_{name}.py",))
-        for name in ("noise", "max_norm", "clipped_errors")
+        for name in ("noise", "max_norm", "clipped_errors", "closed_loop")
     ),
     *(Target(f"hfrnn/engine/{name}.py", ENGINE) for name in ("sweep", "input_map", "heads/output_map", "heads/losses")),
 )

@@ -117,10 +117,9 @@ def evaluate(
         given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
         wrong = [name for name, value in given.items() if value is not None]
         if steps_ahead is not None and not wrong:
-            others = {"--by": by, "--estimate-state": estimate_state, "--rows": rows}
-            _leave_out(others, "--steps-ahead scores free runs")
+            _leave_out({"--by": by, "--rows": rows}, "--steps-ahead scores free runs")
             more: dict[str, Any] = {"steps_ahead": steps_ahead, "feedback": feedback, "washout": washout}
-            evaluate_steps_ahead(folder, net, theta, part, text, as_json=as_json, **more)
+            evaluate_steps_ahead(folder, net, theta, part, text, estimate=estimate_state, as_json=as_json, **more)
             return
         evaluate_data(folder, net, theta, part, text, wrong, as_json, washout, by, estimate_state, rows)
         return
@@ -437,18 +436,23 @@ def _figure(value: float | None) -> str:
 
 def evaluate_steps_ahead(
     folder: Any, net: Any, theta: Any, part: str | None, path: str | None, *, steps_ahead: str, feedback: str | None,
-    washout: int | None, as_json: bool,
+    washout: int | None, estimate: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Score predictions some steps ahead, and free runs to the end of the data for "all"; print the figures."""
-    from hfrnn.analysis.sequences import file_sequences, own_sequences
+    """Score predictions some steps ahead, and free runs to the end of the data for "all"; print the figures.
+
+    States are estimated from the first `estimate` targets if that is given, and then no step is left out by default.
+    """
+    from hfrnn.analysis.sequences import file_sequences, own_sequences, with_estimates
 
     ahead = [steps_of(each.strip(), "--steps-ahead") for each in steps_ahead.split(",")]
     with or_another_file(folder):
-        washout = folder.config().values.get("washout") if washout is None else washout
+        if washout is None:
+            washout = 0 if estimate is not None else folder.config().values.get("washout")
         given = own_sequences(folder, part, washout) if path is None else file_sequences(folder, net, path, washout)
     if given.batch.targets is None:
         raise InputError(f"{given.name} has no targets to score: give them, or use hfrnn predict --free-run")
-    columns = columns_of(given, net, feedback)
+    columns = columns_of(folder, given, net, feedback)
+    given = given if estimate is None else with_estimates(net, theta, given, estimate)
     with telling_of_compilation(net.backend.name, as_json):
         found = scores_ahead(net, theta, given, ahead, columns)
     if as_json:

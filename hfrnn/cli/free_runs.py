@@ -15,11 +15,13 @@ feedback_option = click.option(
 )
 
 
-def columns_of(given: Any, net: Any, feedback: str | None) -> list[int | None] | None:
-    """Return the inputs that the outputs of a network are one step later, as the option or the names say."""
+def columns_of(folder: Any, given: Any, net: Any, feedback: str | None) -> list[int | None] | None:
+    """Return the inputs that the outputs of a network are one step later, as an option or the names say."""
     from hfrnn.data.feedback import feedback_columns
 
-    chosen = None if feedback is None else [each.strip() for each in feedback.split(",")]
+    chosen = folder.config().values.get("feedback")
+    if feedback is not None:
+        chosen = [each.strip() for each in feedback.split(",")]
     return feedback_columns(chosen, given.input_names, given.output_names, given.ahead, net.n_in, net.n_out)
 
 

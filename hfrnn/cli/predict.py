@@ -74,7 +74,7 @@ def predict(
     known, run_on = given, None
     if free_run is not None:
         known = free_given(given, warm_up)
-        run_on = {"steps": steps, "feedback": columns_of(given, net, feedback), "warm_up": warm_up}
+        run_on = {"steps": steps, "feedback": columns_of(folder, given, net, feedback), "warm_up": warm_up}
     if output is not None and output.lower().endswith(".csv") and not given.recording:
         raise InputError(f"--output is {output}, and {given.name} holds sequences: give a file that ends in .npz")
     with telling_of_compilation(net.backend.name, False):

@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray, get_backend, host_copy
-from hfrnn.checks import ZERO_TO_ONE, count, number
+from hfrnn.checks import ZERO_TO_ONE, count, instance, number
+from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch
-from hfrnn.engine.feedback import Columns, Feedback, make_feedback
+from hfrnn.engine.feedback import Columns, Feedback, listed_columns, make_feedback
 from hfrnn.engine.input_map import Groups, InputMap
 from hfrnn.engine.layers import Layer
 from hfrnn.engine.noise import random_bits, stream_keys
@@ -39,7 +40,6 @@ from hfrnn.kernels.base import Tape
 from hfrnn.kernels.pointwise import rows
 
 if TYPE_CHECKING:
-    from hfrnn.data.scaling import Scaling
     from hfrnn.engine.layout import Layout
 
 LOOP = 2**32
@@ -100,7 +100,9 @@ class ClosedLoop:
         self.warm_up: int = count("warm_up", warm_up, 1)
         self.seed: int = count("seed", seed)
         self.draw: int = count("draw", draw)
-        self.feedback, self.scaling = feedback, scaling
+        instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
+        self.feedback = None if feedback is None else listed_columns(feedback)
+        self.scaling = scaling
         self.sequences: HostArray | None = None
         if sequences is not None:
             self.sequences = array("sequences", sequences, (None,), "iu", backend=get_backend("numpy"))
@@ -157,8 +159,9 @@ class LoopInputs(InputMap):
         self.chosen = asarray(chosen)[:, :, None]
         self.outputs, self.columns = asarray(feedback.outputs), asarray(feedback.inputs)
         self.gain, self.offset = (asarray(each, dtype=kind) for each in (feedback.gain, feedback.offset))
-        self.values = asarray(batch.inputs, dtype=scratch.dtype).copy()
-        self.Rvalues, self.dvalues = (backend.zeros((T, *self.values.shape[1:]), scratch.dtype) for T in (batch.T, 1))
+        x: Array = asarray(batch.inputs, dtype=scratch.dtype).copy()
+        self.values = self.x = x
+        self.Rx, self.dx = (backend.zeros((T, batch.B, n_in), scratch.dtype) for T in (batch.T, 1))
 
     def rforward(
         self, l: int, p: Groups, v: Groups, span: slice, below: Array | None, Rbelow: Array | None, RU: Array
@@ -168,7 +171,7 @@ class LoopInputs(InputMap):
         if self.fed[span.start]:
             for start, first, width in self.layers[l].direct.runs:
                 W = p[f"layer{l}"]["W_x"][:, first : first + width]
-                RU[:, :, start : start + width] += self.Rvalues[span] @ W  # R2
+                RU[:, :, start : start + width] += self.Rx[span] @ W  # R2
 
     def backward(
         self, l: int, p: Groups, span: slice, below: Array | None, dU: Array, dbelow: Array | None, grad: Groups
@@ -178,22 +181,22 @@ class LoopInputs(InputMap):
         if self.fed[span.start]:
             for start, first, width in self.layers[l].direct.runs:
                 W = p[f"layer{l}"]["W_x"][:, first : first + width]
-                rows(self.dvalues)[...] += rows(dU)[:, start : start + width] @ W.T  # B1
+                rows(self.dx)[...] += rows(dU)[:, start : start + width] @ W.T  # B1
 
     def feed(self, t: int, z: Array) -> None:
         """Replace the chosen inputs of step t by outputs z (B, n_out) of the step before (F1)."""
-        x = self.values[t]
+        x = self.x[t]
         fed = self.gain * z[:, self.outputs] + self.offset
         x[:, self.columns] = self.xp.where(self.chosen[t], fed, x[:, self.columns])  # F1
 
     def feed_tangent(self, t: int, Rz: Array) -> None:
         """Set the tangent of the inputs of step t, given that of the outputs of the step before (R1)."""
-        self.Rvalues[t][:, self.columns] = self.xp.where(self.chosen[t], self.gain * Rz[:, self.outputs], 0)  # R1
+        self.Rx[t][:, self.columns] = self.xp.where(self.chosen[t], self.gain * Rz[:, self.outputs], 0)  # R1
 
     def adjoint(self, t: int, n_out: int) -> Array:
         """Return the adjoint (1, B, n_out) of the outputs before step t that follows from that of its inputs (B2)."""
-        dz = self.backend.zeros((*self.dvalues.shape[:2], n_out), self.dvalues.dtype)
-        dx = self.dvalues[0][:, self.columns]
+        dz = self.backend.zeros((*self.dx.shape[:2], n_out), self.dx.dtype)
+        dx = self.dx[0][:, self.columns]
         dz[0][:, self.outputs] = self.xp.where(self.chosen[t], self.gain * dx, 0)  # B2
         return dz
 
@@ -233,5 +236,5 @@ class ClosedLoopSweep(Sweep):
             head.backward(self.p["output"], segment.hs, dz, self._tape, grad["output"], more)
             for l, dh in more.items():
                 dhs[l] += dh
-        self.inputs.dvalues[...] = 0
+        self.inputs.dx[...] = 0
         return super()._backward(segment, dhs, dstate, grad, preactivation_adjoints)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.arrays.backend import HostArray
-from hfrnn.checks import is_whole, shown
+from hfrnn.checks import is_whole, shown, wrong
 from hfrnn.errors import InputError, Message
 
 if TYPE_CHECKING:
@@ -53,6 +53,14 @@ class Feedback:
         x[..., self.inputs] = self.gain * z[..., self.outputs] + self.offset  # F1
 
 
+def listed_columns(columns: Any) -> list[int | None]:
+    """Return columns as a list; raise InputError unless each is a whole number, 0 or more, or None."""
+    found = list(columns) if isinstance(columns, list | tuple | range) or getattr(columns, "ndim", 0) == 1 else [""]
+    if not all(each is None or (is_whole(each) and each >= 0) for each in found):
+        raise wrong("feedback", columns, "give a list with the number of an input, or None, for each output", True)
+    return [None if each is None else int(each) for each in found]
+
+
 def make_feedback(net: Layout, columns: Columns | None, scaling: Scaling | None = None) -> Feedback:
     """Return the feedback of a network.
 
@@ -78,13 +86,11 @@ def make_feedback(net: Layout, columns: Columns | None, scaling: Scaling | None 
         ))  # fmt: skip
     if columns is None:
         return Feedback(np.arange(net.n_out), np.arange(net.n_in), net.n_in, scaling)
-    listed = isinstance(columns, list | tuple | range) or (isinstance(columns, np.ndarray) and columns.ndim == 1)
-    given: list[Any] = list(columns) if listed else [columns]
-    fitting = len(given) == net.n_out and all(each is None or (is_whole(each) and 0 <= each < net.n_in)
-                                              for each in given)  # fmt: skip
+    given: list[Any] = listed_columns(columns)
+    fitting = len(given) == net.n_out and all(each is None or each < net.n_in for each in given)
     pairs = [(k, int(each)) for k, each in enumerate(given) if each is not None] if fitting else []
     if not pairs or len({i for _, i in pairs}) < len(pairs):
-        held = ", ".join(map(shown, given[:8])) if isinstance(columns, list | tuple | range) else shown(columns)
+        held = ", ".join(map(shown, given[:8]))
         raise InputError(Message(
             "{feedback!s} is [{0}]: give a list with an input for each of the {1} outputs, a different number from 0 "
             "to {2}, or None for an output that is not fed back", held, net.n_out, net.n_in - 1,

@@ -377,11 +377,9 @@ class Objective(SequenceDerivatives):
         self, keep: Keep, buffers: Sequence[tuple[Buffers, Buffers | None]], dtype: Any = None, metric: str = "hidden",
         clip_error: float | None = None,
     ) -> list[Sweep]:  # fmt: skip
+        how: dict[str, Any] = {"keep": keep, "dtype": dtype, "metric": metric, "clip_error": clip_error}
         return [
-            self.sweep(
-                part, columns, self.total_weight, keep=keep, dtype=dtype, scratch=scratch, kept=kept, metric=metric,
-                clip_error=clip_error,
-            )
+            self.sweep(part, columns, self.total_weight, scratch=scratch, kept=kept, **how)
             for part, columns, (scratch, kept) in zip(self._parts, self._columns, buffers, strict=True)
         ]
 

@@ -40,9 +40,7 @@ def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
     """
     net, theta, batch = case.net, case.theta, case.batch
     rng = np.random.Generator(np.random.PCG64(seed + 1))
-    objective = Objective(
-        net, batch, threads=1, plan=Plan((0, batch.B), None, Keep.ALL), closed_loop=case.closed_loop
-    )
+    objective = Objective(net, batch, threads=1, plan=Plan((0, batch.B), None, Keep.ALL), closed_loop=case.closed_loop)
     complex_step = _ComplexStep(net, batch, theta, objective.loop)
     blocks = net.views(np.arange(net.n_parameters))
     columns = np.eye(net.n_parameters)
@@ -130,12 +128,13 @@ class _ComplexStep:
 
     def _close(self, theta: HostArray, loop: LoopOfBatch) -> None:
         """Replace the inputs that are outputs of the step before, one step after the other."""
-        feedback, chosen = loop.feedback, loop.chosen & self.exists
+        fed, chosen = loop.feedback, loop.chosen & self.exists
+        feedback = fed.outputs, fed.inputs, fed.gain, fed.offset
         x = np.array(self.sweep.inputs.values, dtype="complex128")
         self.sweep.inputs.values = x
         for t in range(1, len(x)):
             z = self.sweep.outputs(theta)[0][t - 1]
-            for k, i, gain, offset in zip(feedback.outputs, feedback.inputs, feedback.gain, feedback.offset, strict=True):
+            for k, i, gain, offset in zip(*feedback, strict=True):
                 x[t, chosen[t], i] = (gain * z[:, k] + offset)[chosen[t]]
 
 

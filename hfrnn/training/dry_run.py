@@ -20,6 +20,7 @@ from hfrnn.optim.full_step import usual_losses
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.resume import needs_plans
+from hfrnn.training.feedback_schedule import FeedbackSchedule
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
 from hfrnn.training.methods.method import state_noise
 from hfrnn.training.trainer import Trainer
@@ -115,7 +116,8 @@ def _few_shards(trainer: Trainer, role: str) -> tuple[Objective, float]:
         columns = np.argsort(-pool.lengths, kind="stable")[:count]
         share = _padded_steps(plan, lengths) / _padded_steps(part, pool.lengths[columns])
     batch = source.batch(pool, columns)
-    return Objective(trainer.net, batch, trainer.config.threads, plan=part, noise=noise), share
+    loop = FeedbackSchedule(trainer.config, source).whole()
+    return Objective(trainer.net, batch, trainer.config.threads, plan=part, noise=noise, closed_loop=loop), share
 
 
 def _padded_steps(plan: Plan, lengths: HostArray) -> int:

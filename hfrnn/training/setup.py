@@ -26,6 +26,7 @@ from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.config import TrainConfig, useless
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.run_constraints import read_connectivity
+from hfrnn.training.feedback_schedule import FeedbackSchedule
 from hfrnn.wording import memory_size
 
 if TYPE_CHECKING:
@@ -113,7 +114,10 @@ DEVICE_PART = 4
 
 
 def validation_objective(net: Network, source: Source, config: TrainConfig, ranks: Ranks = ALONE) -> Objective | None:
-    """Return the objective on the validation data, without the penalty on the weights; None without such data."""
+    """Return the objective on the validation data, without the penalty on the weights; None without such data.
+
+    In a run with a closed loop, it scores free runs that begin after the burn-in.
+    """
     batch = source.validation
     if batch is None:
         return None
@@ -123,7 +127,8 @@ def validation_objective(net: Network, source: Source, config: TrainConfig, rank
         net, batch.T, batch.B, "auto", memory, batch.symbols, Use.LOSS, batch.weighs_outputs, config.shards,
         lengths=batch.shard_lengths,
     )  # fmt: skip
-    return Objective(net, batch, config.threads, plan=plan, comm=ranks)
+    loop = FeedbackSchedule(config, source).whole()
+    return Objective(net, batch, config.threads, plan=plan, comm=ranks, closed_loop=loop)
 
 
 def validate(validation: Objective | None, source: Source, weights: Array) -> tuple[float | None, float | None]:

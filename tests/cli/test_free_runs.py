@@ -14,7 +14,7 @@ from support.data_runs import ROWS, make_data_runs
 from support.pictures import needs_matplotlib
 
 import hfrnn
-from hfrnn.analysis.sequences import file_sequences, own_sequences
+from hfrnn.analysis.sequences import file_sequences, own_sequences, with_estimates
 from hfrnn.runs.folder import RunFolder
 
 
@@ -65,6 +65,18 @@ def test_scores_some_steps_ahead_and_to_the_end(runs: dict[str, Path]) -> None:
             ["1", "temp"],
         ]  # fmt: skip
         assert float(lines[4].split()[2]) == pytest.approx(whole["rmse"], rel=6e-4)
+
+
+def test_free_runs_begin_in_an_estimated_state(runs: dict[str, Path]) -> None:
+    run = runs["loop"]
+    command = ["evaluate", run, run.with_suffix(".csv"), "--steps-ahead", "all", "--estimate-state", 20, "--json"]
+    net, theta, _ = hfrnn.load(run)
+    known = file_sequences(RunFolder(run), net, str(run.with_suffix(".csv")), 0)
+    batch = with_estimates(net, theta, known, 20).batch
+    how: dict[str, Any] = {"names": ["temp", "speed"], "scaling": known.scaling, "feedback": [None, 1]}
+    expected = hfrnn.score_free_run(net, theta, batch, warm_up=1, **how)
+    found = json.loads(call(*command).stdout)
+    assert (found["washout"], found["steps_ahead"]["all"]) == (0, expected.to_json())
 
 
 def test_arrays_say_which_inputs_are_fed_back(runs: dict[str, Path], tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ BROKEN = {
     "no adjoint of the outputs": (ClosedLoopSweep, "_backward", Sweep._backward),
     "no tangent of U": (LoopInputs, "rforward", InputMap.rforward),
     "no adjoint of the inputs": (LoopInputs, "backward", InputMap.backward),
-    "adjoints of all steps": (LoopInputs, "adjoint", lambda self, t, n_out: self.dvalues[:, :, :n_out]),
+    "adjoints of all steps": (LoopInputs, "adjoint", lambda self, t, n_out: self.dx[:, :, :n_out]),
     "no feedback": (ClosedLoopSweep, "_forward", Sweep._forward),
 }
 

@@ -211,6 +211,9 @@ def operator(make: Callable[[], Any], rows: int) -> Call:
 TARGETS = array(symbols, lists=False).but({"real numbers": None, "trailing axis": None}).or_none()
 REAL = array(real, lists=False, integers=False)
 REAL_TARGETS = array(real, lists=False).but({"integers": None, "one axis more": None})
+LOOPS = nothing().or_none().plus({
+    "right": (lambda: [0, None, 2], True), "below 0": (lambda: [0, -1], False), "words": (lambda: ["a"], False),
+})  # fmt: skip
 CHECKPOINT = count(1).or_none().plus({"sqrt": (lambda: "sqrt", True), "auto": (lambda: "auto", True)})
 AT, ON = {"self": net, "theta": theta}, {"self": objective, "theta": theta}
 
@@ -243,7 +246,10 @@ CALLS: list[Call] = [
     tried(hfrnn.Objective, {"net": net, "batch": batch, "threads": 1}, threads=count(1).or_none(),
         shards=count(1).or_none(), memory=count(1).or_none().but({"1": None, "NumPy's 1": None}),
         checkpoint=CHECKPOINT, plan=nothing().or_none(), comm=nothing().or_none(), like=OBJECTIVE.or_none(),
-        noise=instance(lambda: hfrnn.StateNoise(0.1), net).or_none()),
+        noise=instance(lambda: hfrnn.StateNoise(0.1), net).or_none(), closed_loop=nothing().or_none()),
+    tried(hfrnn.ClosedLoop, {"share": 0.5}, share=number(0, 1), feedback=LOOPS, warm_up=count(1), seed=count(0),
+        scaling=nothing().or_none(), draw=count(0),
+        sequences=array(lambda: np.array([4, 0])).but({"one entry less": True, "no entries": None}).or_none()),
     tried(hfrnn.StateNoise, {"scale": 0.1}, scale=number(0), seed=count(0), draw=count(0),
         sequences=array(lambda: np.array([4, 0])).but({"one entry less": True, "no entries": None}).or_none()),
     *(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hfrnn.choices import ARRAY_FILES
 from hfrnn.data.kinds.data_kind import DataKind, Reading, Shown, refuse
 from hfrnn.data.kinds.number_sequences import (
+    CLOSED_LOOP,
     CUT,
     DIVIDED,
     EACH_STATE,
@@ -55,7 +56,8 @@ class ArrayFile(NumberSequences):
     about = "an array file"
     suffixes = reads = ARRAY_FILES
     options = (
-        *DIVIDED, INPUTS, TARGETS, MASK, EACH_STATE, *CUT, TIME_FIRST, LOSS, STANDARDIZE, VALID, TEST, ROWS, *OF_PARTS
+        *DIVIDED, INPUTS, TARGETS, MASK, EACH_STATE, *CUT, TIME_FIRST, LOSS, STANDARDIZE, *CLOSED_LOOP, VALID, TEST,
+        ROWS, *OF_PARTS
     )  # fmt: skip
     several = True
     names_columns = True

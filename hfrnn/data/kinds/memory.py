@@ -14,6 +14,7 @@ from hfrnn.data.kinds.arrays import TIME_FIRST, read_arrays
 from hfrnn.data.kinds.data_kind import Reading, epoch_generator, refuse
 from hfrnn.data.kinds.number_sequences import (
     BIN,
+    CLOSED_LOOP,
     CUT,
     DIVIDED,
     EACH_STATE,
@@ -80,7 +81,7 @@ class ArraysInMemory(NumberSequences):
 
     about = "arrays in memory"
     reads = ARRAY_FILES
-    options = (*DIVIDED, EACH_STATE, *CUT, BIN, TIME_FIRST, LOSS, STANDARDIZE)
+    options = (*DIVIDED, EACH_STATE, *CUT, BIN, TIME_FIRST, LOSS, STANDARDIZE, *CLOSED_LOOP)
     in_memory = True
 
     @classmethod

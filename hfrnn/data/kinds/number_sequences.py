@@ -153,6 +153,30 @@ RECORDINGS: Mapping[str, Any] = {"arch": "gru", "hidden": (16,)}
 """Options of the network that suit recordings: a small network, because most recordings are short."""
 
 
+def _no_loop(chosen: Any) -> Message | None:
+    return None if chosen.closed_loop else Message("{closed_loop} was not: it is for training in a closed loop")
+
+
+CLOSED_LOOP = (
+    Option(
+        "closed_loop", float, 0.0,
+        "Share of the steps whose inputs are the network's own outputs of the step before, where the data have both.",
+        least=0, most=1, group="Data",
+    ),
+    Option(
+        "closed_loop_rise", int, 20, "Updates in which the share {closed_loop} rises from 0.", least=0, unit="updates",
+        needs=(Need("closed_loop", unless=_no_loop),), group="Data",
+    ),
+    Option(
+        "feedback", str, None,
+        "For each output, the input that it is one step later, by name or by number from 1; 0 for none.",
+        many=True, digits=True, group="Data", needs=(Need("closed_loop", unless=_no_loop),),
+        otherwise="the columns that are inputs and targets; for arrays all inputs",
+    ),
+)  # fmt: skip
+"""Options of training through the feedback."""
+
+
 class NumberSequences(DataKind):
     """Sequences of numbers, scaled if the options ask for it. `data` holds them before that."""
 

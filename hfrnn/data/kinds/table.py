@@ -12,6 +12,7 @@ from hfrnn.data.kinds.data_kind import Reading
 from hfrnn.data.kinds.memory import TABLES, Frames
 from hfrnn.data.kinds.number_sequences import (
     BIN,
+    CLOSED_LOOP,
     CUT,
     DIVIDED,
     EACH_STATE,
@@ -96,7 +97,8 @@ class Table(NumberSequences):
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     reads = (*SUFFIXES, ".txt")
     options = (
-        *DIVIDED, INPUTS, TARGETS, INITIAL_STATE, EACH_STATE, *CUT, AHEAD, LOSS, STANDARDIZE, VALID, TEST, *READING,
+        *DIVIDED, INPUTS, TARGETS, INITIAL_STATE, EACH_STATE, *CUT, AHEAD, LOSS, STANDARDIZE, *CLOSED_LOOP, VALID,
+        TEST, *READING,
         ROWS, *OF_PARTS
     )  # fmt: skip
     needed = ("inputs", "targets")

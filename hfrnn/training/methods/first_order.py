@@ -21,6 +21,7 @@ from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.errors import CheckpointError, Message, NonFiniteError
 from hfrnn.optim.clipping import lazy_clip_values
 from hfrnn.option import by_name
+from hfrnn.training.feedback_schedule import FeedbackSchedule
 from hfrnn.training.methods.method import Progress, SequenceSubsets, Stepwise, Stop, make_average, state_noise
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class FirstOrderMethod(Stepwise):
     ) -> None:
         super().__init__(config, source)
         self.net, text = net, source.text()
+        self.feedback = FeedbackSchedule(config, source)
         self.batches: StreamBatches | SequenceBatches
         if text is not None:
             self.batches = StreamBatches(config, net, text)
@@ -100,7 +102,7 @@ class FirstOrderMethod(Stepwise):
             plain = Objective(
                 self.net, batch, config.threads, memory=config.memory_bytes,
                 plan=self.plans["gradient"] if whole else None, like=self._last if whole else None, noise=noise,
-                comm=self.ranks, shards=config.shards,
+                comm=self.ranks, shards=config.shards, closed_loop=self.feedback.loop(self.optimizer.steps),
             )  # fmt: skip
             objective = plain if self.constraints is None else ConstrainedObjective(plain, self.constraints)
             loss, gradient = objective.data_loss_and_gradient(theta, self._gradient, config.clip_error)

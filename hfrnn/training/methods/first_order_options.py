@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 OF_SEQUENCES = (
     "sequence_length", "embedding", "learn_initial_state", "l2", "state_noise", "density", "connectivity",
-    "excitatory", "excitatory_output", "average", "shards", "checkpoint",
+    "excitatory", "excitatory_output", "average", "shards", "checkpoint", "closed_loop",
+    "closed_loop_rise", "feedback",
 )  # fmt: skip
 """Options of every run, and of the data, for the attribute `takes` of such an optimizer."""
 

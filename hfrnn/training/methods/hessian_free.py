@@ -22,6 +22,7 @@ from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
 from hfrnn.optim.kronecker import bytes_needed
 from hfrnn.optim.outcome import Failure
+from hfrnn.training.feedback_schedule import FeedbackSchedule
 from hfrnn.training.methods.method import Method, Progress, SequenceSubsets, Stop, Work, make_average, state_noise
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class HessianFreeMethod(Method):
     """Hessian-free training, with a record for each update."""
 
     def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
-        self.config, self.net = config, net
+        self.config, self.net, self.feedback = config, net, FeedbackSchedule(config, source)
         net.backend.check_precision(config.precision, net.dtype)
         first, growth = config.first_gradient_symbols or None, config.batch_growth
         self.sequences = SequenceSubsets(source, config.gradient_symbols or None, None, config.seed, first, growth)
@@ -170,7 +171,7 @@ class HessianFreeMethod(Method):
 
         The role is gradient, curvature or separate, which has no plan of its own.
         """
-        batch = self.sequences.source.batch(pool, columns)
+        batch, numbers = self.sequences.source.batch(pool, columns), np.arange(pool.sequences)[columns]
         if role == "gradient":
             self._present = batch.B
         if self._present == self.sequences.sampler.subset:
@@ -181,8 +182,8 @@ class HessianFreeMethod(Method):
             plans = self._smaller[1]
         return _Stoppable(
             self.net, batch, self.config.threads, memory=self.config.memory_bytes, plan=plans.get(role),
-            noise=state_noise(self.config, self.optimizer.updates, np.arange(pool.sequences)[columns]), comm=self.ranks,
-            shards=self.config.shards,
+            noise=state_noise(self.config, self.optimizer.updates, numbers), comm=self.ranks,
+            shards=self.config.shards, closed_loop=self.feedback.loop(self.optimizer.updates, numbers),
         )  # fmt: skip
 
     @property
