@@ -153,7 +153,7 @@ class LoopInputs(InputMap):
         chosen = loop.chosen[: batch.T]
         if batch.lengths is not None:
             chosen = chosen & (np.arange(batch.T)[:, None] < host_copy(batch.lengths))  # zeros stay in the padding
-        self.fed: list[bool] = [*chosen.any(axis=1).tolist(), False]
+        self.fed: list[bool] = np.append(chosen.any(axis=1), False).tolist()
         kind = "float64" if scratch.dtype.kind == "c" else scratch.dtype
         asarray, feedback = backend.asarray, loop.feedback
         self.chosen = asarray(chosen)[:, :, None]

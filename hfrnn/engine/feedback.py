@@ -55,8 +55,9 @@ class Feedback:
 
 def listed_columns(columns: Any) -> list[int | None]:
     """Return columns as a list; raise InputError unless each is a whole number, 0 or more, or None."""
-    found = list(columns) if isinstance(columns, list | tuple | range) or getattr(columns, "ndim", 0) == 1 else [""]
-    if not all(each is None or (is_whole(each) and each >= 0) for each in found):
+    listed = isinstance(columns, list | tuple | range) or getattr(columns, "ndim", 0) == 1
+    found: list[Any] = list(columns) if listed else []
+    if not found or not all(each is None or (is_whole(each) and each >= 0) for each in found):
         raise wrong("feedback", columns, "give a list with the number of an input, or None, for each output", True)
     return [None if each is None else int(each) for each in found]
 

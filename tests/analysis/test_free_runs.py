@@ -139,8 +139,9 @@ def test_what_a_driven_free_run_cannot_do_is_refused() -> None:
     net, theta, batch = problem(n_out=2)
     for more, words in (
         ({"feedback": [0]}, "an input for each of the 2 outputs"), ({"feedback": [1, 1]}, "a different number"),
-        ({"feedback": [3, None]}, "from 0 to 2"), ({"feedback": [-1, 0]}, "for each output"), ({"feedback": [None, None]}, "None for an output"),
-        ({"feedback": LOOP, "warm_up": 8}, "warm_up is 8"), ({"feedback": LOOP, "warm_up": 6, "steps": 3}, "at most 2"),
+        ({"feedback": [3, None]}, "from 0 to 2"), ({"feedback": [-1, 0]}, "for each output"),
+        ({"feedback": [None, None]}, "None for an output"), ({"feedback": LOOP, "warm_up": 8}, "warm_up is 8"),
+        ({"feedback": LOOP, "warm_up": 6, "steps": 3}, "at most 2"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=words):
             free_run(net, theta, batch, **more)
