@@ -98,8 +98,7 @@ class Table(NumberSequences):
     reads = (*SUFFIXES, ".txt")
     options = (
         *DIVIDED, INPUTS, TARGETS, INITIAL_STATE, EACH_STATE, *CUT, AHEAD, LOSS, STANDARDIZE, *CLOSED_LOOP, VALID,
-        TEST, *READING,
-        ROWS, *OF_PARTS
+        TEST, *READING, ROWS, *OF_PARTS
     )  # fmt: skip
     needed = ("inputs", "targets")
     several = True
