@@ -46,6 +46,8 @@ def _rows(shown: str, test: str, deviation: float, found: dict[str, Any]) -> lis
         error = _error(statistics.median(tests), deviation, unit)
         if len(tests) > 1:
             error += f" (from {tests[0]:.3g} to {tests[-1]:.3g})"
+        if estimated := [run["test_estimated"][test] for run in own["runs"] if "test_estimated" in run]:
+            error += f"; {statistics.median(estimated):.3g} from an estimated state"
         chosen = medians[cell] == min(medians.values())
         hidden = ",".join(map(str, own["runs"][0]["options"]["hidden"]))
         name = f"{cell} {hidden}"
