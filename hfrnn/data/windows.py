@@ -32,7 +32,7 @@ WINDOW = 200
 """Least steps of a window that nobody gave."""
 BURN_INS = 4
 """Steps of a window that nobody gave, in burn-ins."""
-WHOLE = 5_000
+WHOLE = 2_500
 """Most steps of all recordings that are not cut, unless a window is given."""
 WINDOWS_OF_WHOLE = 2
 """A recording of fewer windows than this is not cut, unless a window is given."""
