@@ -100,9 +100,9 @@ def own_run(seed: int, seconds: float) -> dict[str, Any]:
     curve = Curve(seconds)
     with tempfile.TemporaryDirectory() as folder:
         common_options = {"threads": 1, "minutes": 1e4, "out": f"{folder}/run", "seed": seed}
-        hfrnn.train(data=data_of("wiener-hammerstein"), **NETWORK, updates=1, **common_options)  # compiles
+        hfrnn.train(**data_of("wiener-hammerstein"), **NETWORK, updates=1, **common_options)  # compiles
         common_options["out"] = f"{folder}/again"
-        hfrnn.train(data=data_of("wiener-hammerstein"), **NETWORK, callbacks=[curve], **common_options)
+        hfrnn.train(**data_of("wiener-hammerstein"), **NETWORK, callbacks=[curve], **common_options)
     return {"seed": seed, "best": min(p["valid_loss"] for p in curve.points), "curve": curve.points}
 
 

@@ -26,8 +26,8 @@ def systems() -> str:
         found = json.loads(path.read_text("utf-8"))
         for test, deviation in found["deviations"].items():
             rows += _rows(name if len(found["deviations"]) == 1 else f"{name}, {test}", test, deviation, found)
-            if system.published:
-                rows.append([name, "published", "", "", "", system.published])
+        if system.published:
+            rows.append([name, "published", "", "", "", system.published])
     head = ("recording", "model", "seeds", "processor seconds", "validation error / deviation", "test RMSE")
     return table(head, rows) if rows else "Not measured yet."
 
