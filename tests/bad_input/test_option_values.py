@@ -32,6 +32,7 @@ TEXTS = ("nowhere.txt", "folder", "empty.txt", "latin1.txt", "loop", "")
 FURTHER: dict[str, tuple[str, ...]] = {
     "text": TEXTS, "valid": TEXTS, "test": TEXTS, "data": ("encyclopedia", ""),
     "fractions": ("0.5,0.5,0.5", "1,0", "-1,1,1", "0,1,0", "nan,0.5,0.5", "1e999,0,0"),
+    "loss": ("hubert", "class-softmax", ""),
     "length": ("20", "0", "-1"), "sequence_length": ("999999",), "inputs": ("w", "0", "u,u", ""),
     "targets": ("w", "0", "y,y", ""), "valid_inputs": ("w", ""), "valid_targets": ("w", ""), "test_inputs": ("w",),
     "test_targets": ("w",), "rows": ("5:1", "a:b", "7"), "valid_rows": ("5:1",), "test_rows": ("5:1",),
@@ -81,7 +82,7 @@ NEEDED: dict[str, list[str]] = {  # flags that an option needs beside it
         name: [word for key, value in COLUMNS.items() if key != name for word in (flag_of(key), value)]
         for name in (
             *("inputs", "targets", "window", "stride", "burn_in", "ahead", "loss", "standardize", "recording", "time"),
-            *("decimal", "missing", "skip_rows", "fill", "rows", "bin"),
+            *("washout", "split", "split_seed", "decimal", "missing", "skip_rows", "fill", "rows", "bin"),
             *(f"{part}_{name}" for part in ("valid", "test") for name in ("inputs", "targets", "rows")),
         )
     },

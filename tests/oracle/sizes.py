@@ -225,7 +225,7 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
             result[f"output.W_y{layer}"] = (config.up(layer), config.outputs())
             result |= {f"output.W_class{layer}": (config.up(layer), C)} if C else {}
     if config.feedthrough:
-        result["output.W_y_u"] = (n_x, config.n_out)
+        result["output.W_y_u"] = (n_x, config.outputs())
         result |= {"output.W_class_u": (n_x, C)} if C else {}
     if config.has_output_bias():
         result["output.b_y"] = (config.outputs(),)
