@@ -341,22 +341,6 @@ def objective(params: Params, data: Data, config: Config) -> Array:
     return mean_loss(logits(params, data, config), data, config) + 0.5 * config.l2 * square
 
 
-def limited_gradient(params: Params, data: Data, config: Config, clip: float) -> dict[str, Any]:
-    """The gradient of `objective`, with errors of the summed losses limited to `clip`, as NumPy arrays."""
-
-    def limited_objective(params: Params) -> Array:
-        square = sum(jnp.sum(value**2) for value in params.values())
-        z = forward(params, data, config, clip / data.total_weight())["logits"]
-        return mean_loss(z, data, config) + 0.5 * config.l2 * square
-
-    lowered = jax.jit(jax.grad(limited_objective)).lower(params)
-    try:
-        found = lowered.compile(compiler_options=QUICK)
-    except Exception:  # options come and go with versions of XLA
-        found = lowered.compile()
-    return jax.tree.map(np.asarray, found(params))
-
-
 def everything(params: Params, v: Params, u: Array, data: Data, config: Config) -> dict[str, Any]:
     """All that the tests compare, along the direction `v` and for the cotangent `u` of the logits.
 
