@@ -15,6 +15,7 @@ import numpy as np
 from jax.nn import log_softmax, relu, sigmoid, softplus
 from jax.scipy.special import logsumexp
 
+from .expected import expected_curvature
 from .sizes import Array, Config, cut
 
 jax.config.update("jax_enable_x64", True)
@@ -307,12 +308,9 @@ def mean_loss(z: Array, data: Data, config: Config) -> Array:
     if config.loss in ("softmax", "class-softmax"):
         log_p = log_softmax(outputs(z, config)) if config.loss == "softmax" else outputs(z, config)
         y = jnp.asarray(data.targets)
-        if y.ndim == 3 or config.label_smoothing:
-            y = y if y.ndim == 3 else jax.nn.one_hot(y, config.n_out, dtype=float)
-            y = (1 - config.label_smoothing) * y + config.label_smoothing / config.n_out
-            losses = -jnp.sum(y * log_p, -1, keepdims=True)
-        else:
-            losses = -jnp.take_along_axis(log_p, y[..., None], -1)
+        y = y if y.ndim == 3 else jax.nn.one_hot(y, config.n_out, dtype=float)
+        y = (1 - config.label_smoothing) * y + config.label_smoothing / config.n_out
+        losses = -jnp.sum(y * log_p, -1, keepdims=True)
     elif config.loss == "logistic":
         losses = softplus(z) - data.targets * z
     elif config.loss == "poisson":
@@ -323,16 +321,6 @@ def mean_loss(z: Array, data: Data, config: Config) -> Array:
     else:
         losses = 0.5 * (z - data.targets) ** 2
     return jnp.sum(data.output_weights() * losses) / data.total_weight()
-
-
-def expected_curvature(z: Array, Rz: Array, data: Data, config: Config) -> Array:
-    """The mean of the Hessian in z over predicted targets, times Rz: exact by Gauss-Hermite, as it is quadratic."""
-    mean, deviation = z[..., : config.n_out], jnp.exp(0.5 * z[..., config.n_out :])
-    total = jnp.zeros_like(z)
-    for node, share in ((-(3**0.5), 1 / 6), (0.0, 2 / 3), (3**0.5, 1 / 6)):
-        drawn = replace(data, targets=mean + node * deviation)
-        total += share * jax.jvp(lambda z, drawn=drawn: jax.grad(mean_loss)(z, drawn, config), (z,), (Rz,))[1]
-    return total
 
 
 def objective(params: Params, data: Data, config: Config) -> Array:
@@ -361,8 +349,7 @@ def everything(params: Params, v: Params, u: Array, data: Data, config: Config) 
     # the way back is a value of the same sweep: one sweep for all of them compiles in half the time
     (values, pull_back), (tangents, _) = jax.jvp(gradient, (params,), (v,))
     (z, h, _, _, grad, loss, state), (Rz, Rh, Ra, HLRz, Hv, _, _) = values, tangents
-    if config.loss == "gaussian":
-        HLRz = expected_curvature(z, Rz, data, config)
+    HLRz = expected_curvature(mean_loss, z, Rz, data, config) if config.loss == "gaussian" else HLRz
     share = data.exists()[:, :, None] / data.total_weight()
     none = [jnp.zeros_like(each) for each in h]
     cotangents = [
