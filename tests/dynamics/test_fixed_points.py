@@ -115,12 +115,16 @@ def test_fixed_points_of_a_clockwork_are_those_of_a_period(phase: int) -> None:
     state = [{"h": found.states, "t": phase}]
     _, after = net.run(theta, hfrnn.Batch(np.ones((2, len(found), 1)), initial_state=state))
     np.testing.assert_allclose(after[0]["h"], found.states, atol=1e-8)
-    nudge = 1e-6 * np.arange(1.0, 5)
-    moved = []
+    nudge, push = 1e-6 * np.arange(1.0, 5), 2e-6
+    moved, outputs = [], []
     for sign in (1, -1):
         state = [{"h": found.states[:1] + sign * nudge, "t": phase}]
-        moved.append(net.run(theta, hfrnn.Batch(np.ones((2, 1, 1)), initial_state=state))[1][0]["h"][0])
-    np.testing.assert_allclose((moved[0] - moved[1]) / 2, found.linearized(0).J @ nudge, atol=1e-13)
+        inputs = np.full((2, 1, 1), 1 + sign * push)
+        moved.append(net.run(theta, hfrnn.Batch(inputs, initial_state=state))[1][0]["h"][0])
+        outputs.append(net.run(theta, hfrnn.Batch(np.ones((2, 1, 1)), initial_state=state))[0][-1, 0])
+    linear = found.linearized(0)
+    np.testing.assert_allclose((moved[0] - moved[1]) / 2, linear.J @ nudge + linear.Ju[:, 0] * push, atol=1e-13)
+    np.testing.assert_allclose((outputs[0] - outputs[1]) / 2, linear.readout @ nudge, atol=1e-13)
 
 
 @pytest.mark.parametrize("arch", [name for name in hfrnn.architectures() if name not in ("fnn", "fofe-fnn")])
