@@ -15,11 +15,13 @@ from hfrnn.engine.layers import Columns, Layer, deviations_name, initial_state_n
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 from hfrnn.exports.equations import columns, equations
+from hfrnn.losses import LOSSES
 from hfrnn.option import either
 from hfrnn.wording import counted
 
 PREDICTIONS = {
     "softmax": "softmax(z)", CLASS_SOFTMAX: "class_softmax(y, z)", "logistic": "sigmoid(z)", "squared": "z",
+    "poisson": "exp(z)", "gaussian": "z[:, :{n_out}]",
 }  # fmt: skip
 """What `hfrnn.predict` returns for each loss, from the outputs z; y are the outputs of the classes."""
 
@@ -92,7 +94,7 @@ def make_program(net: Network, theta: Array, scaling: Scaling | None, symbols: b
             terms.append(f"b_{name}")
             head.append(f"b_{name}")
         z.append(f"{letter} = {' + '.join(terms)}")
-    prediction = PREDICTIONS[net.loss_name]
+    prediction = PREDICTIONS[net.loss_name].format(n_out=net.n_out)
     return Program(net, symbols, arrays, scaling or Scaling(), layers, tuple(z), tuple(head), prediction)
 
 
@@ -153,7 +155,7 @@ def about_data(program: Program) -> list[str]:
     """Return sentences about the inputs and outputs of a program, for its documentation."""
     net, scales = program.net, program.scales
     what = f"symbols from 0 to {net.n_in - 1}" if program.symbols else counted(net.n_in, "real input")
-    kind = "real values" if net.loss_name == "squared" else "probabilities"
+    kind = "real values" if LOSSES[net.loss_name].real_values else "probabilities"
     return [
         f"A step reads {what}" + (", in the units of the data" if "input_mean" in scales else "") + ".",
         f"It returns {counted(net.n_out, 'output')}: {kind}"

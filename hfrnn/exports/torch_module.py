@@ -7,12 +7,18 @@ import re
 from hfrnn._version import __version__
 from hfrnn.engine.heads.heads import CLASS_SOFTMAX
 from hfrnn.exports.program import LayerStep, Program, about_data, called_functions
+from hfrnn.losses import LOSSES
 
 NEEDS = {
     "tanh": "", "exp": "", "maximum": "", "sigmoid": "", "relu": "", "softplus": "", "zeros": "", "split": "",
     "concat": "", "stack": "", "softmax": "", "class_softmax": "concat exp",
 }  # fmt: skip
 """The functions of a module, each with those that it calls."""
+RETURNED = {
+    "softmax": "logits", "logistic": "logits", CLASS_SOFTMAX: "log-probabilities", "poisson": "logarithms of rates",
+    "gaussian": "means and logarithms of variances",
+}  # fmt: skip
+"""What `forward` returns for each loss but the squared one."""
 OF_TORCH = ("exp", "maximum", "relu", "sigmoid", "tanh")
 FUNCTIONS = {
     "softplus": """
@@ -108,11 +114,13 @@ def _run(program: Program) -> str:
     """Return the methods that run all steps."""
     net = program.net
     units = "in the units of the data" if "target_mean" in program.scales else "as hfrnn.predict returns them"
-    real, p = f"the outputs {units}", re.sub(r"\bz\b", "outputs", program.prediction)
+    real, p = f"the outputs {units}", re.sub(r"\bz\b", "outputs", program.prediction).replace("[:, ", "[..., ")
+    if "target_mean" in program.scales and net.loss_name != "squared":
+        p += " * self.target_deviation + self.target_mean"
     return RUN.format(
         width="" if program.symbols else f", {net.n_in}", n_out=net.n_out,
-        returned={"squared": real, CLASS_SOFTMAX: "log-probabilities"}.get(net.loss_name, "logits"),
-        predicted=real if net.loss_name == "squared" else "probabilities",
+        returned=RETURNED.get(net.loss_name, real),
+        predicted=real if LOSSES[net.loss_name].real_values else "probabilities",
         prediction="exp(outputs)" if net.loss_name == CLASS_SOFTMAX else p,
     )  # fmt: skip
 
@@ -165,7 +173,7 @@ def _step(program: Program) -> list[str]:
     lines += [f'    {name} = self.output["{name}"]' for name in program.head]
     lines += [f"    {line}" for line in program.output]
     outputs = "class_log_softmax(y, z)" if net.loss_name == CLASS_SOFTMAX else "z"
-    if "target_mean" in scales:
+    if "target_mean" in scales and net.loss_name == "squared":
         outputs += " * self.target_deviation + self.target_mean"
     states = ", ".join(f"state{l}" for l in range(len(program.layers)))
     return [*lines, f"    return {outputs}, [{states}]"]

@@ -35,7 +35,7 @@ SHAPES: list[dict[str, Any]] = [
     {"hidden": 6, "bias": False, "output_bias": True},
     {"hidden": (6, 6), "direct_input": False, "direct_output": False, "bias": True},
 ]
-LOSSES = ("squared", "softmax", "logistic", "class-softmax")
+LOSSES = ("squared", "softmax", "logistic", "poisson", "gaussian", "class-softmax")
 HEADS: list[dict[str, Any]] = [{"loss": loss} for loss in LOSSES]
 HEADS[-1] |= {"classes": [2, 0, 1, 0, 2, 2]}
 
@@ -66,7 +66,7 @@ def made(arguments: dict[str, Any], symbols: bool, dtype: str = "float64", scali
     """The program of a network, and inputs (T, B, 5) or symbols (T, B)."""
     net = hfrnn.Network(**{"n_in": 5, "n_out": 6, "dtype": dtype, **arguments})
     rng = np.random.default_rng(1)
-    theta = (0.5 * rng.normal(size=net.n_parameters)).astype(dtype)
+    theta = (0.25 * rng.normal(size=net.n_parameters)).astype(dtype)
     inputs = rng.integers(5, size=(9, 3)) if symbols else rng.normal(size=(9, 3, 5))
     return make_program(net, theta, scaling, symbols), (net, theta, inputs)
 
