@@ -67,10 +67,6 @@ class Transition:
         self.net = Network(**{**net.config, "dtype": "float64", "backend": "numpy"})
         self.places, self.dtype = StateVectors(self.net.layers), np.dtype(dtype)
         self.n, self.n_in = self.places.n, self.net.n_in
-        if net.feedthrough:
-            raise InputError(
-                "dynamics do not serve networks with feedthrough: train one without it, with one more state"
-            )
         if self.n == 0:
             raise InputError(f"{net.describe()} has no state: its outputs depend on the present input only")
         backend = get_backend("numpy")
@@ -162,7 +158,10 @@ class Transition:
     def forward(
         self, vectors: HostArray, inputs: HostArray, clock: Clock, records: bool = False
     ) -> tuple[HostArray, list[HostArray], Clock]:
-        """Take one step: return the vectors (B, n) after it, what each layer hands up, and the integers after it."""
+        """Take one step: return the vectors (B, n) after it, what feeds the output, and the integers after it.
+
+        What feeds the output is what each layer hands up and, with `feedthrough`, the inputs (B, n_in).
+        """
         state, below = self.places.unpack(vectors.astype(self.dtype, copy=False), clock), None
         after, handed = [], []
         for l, layer in enumerate(self.net.layers):
@@ -177,13 +176,15 @@ class Transition:
             below = hs[0]
             handed.append(below)
             after.append(state_after)
+        if self.net.feedthrough:
+            handed.append(self._fed(inputs))
         integers = [{key: x for key, x in layer.items() if isinstance(x, int)} for layer in after]
         return self.places.pack(after), handed, integers
 
     def tangents(
         self, Rvectors: HostArray, Rinputs: HostArray | None, times: int = 1
     ) -> tuple[HostArray, list[HostArray]]:
-        """Return the tangents of `forward`'s vectors and of what the layers hand up, after a step with `records`.
+        """Return the tangents of `forward`'s vectors and of what feeds the output, after a step with `records`.
 
         `Rvectors` (d, n) and `Rinputs` (d, n_in), or None for zeros, are the tangents of the vectors and of the inputs;
         a symbol is a unit vector. Each holds for `times` states in succession: the step had d * times of them.
@@ -202,7 +203,19 @@ class Transition:
             Rbelow = Rhs[0]
             handed.append(Rbelow)
             after.append(Rafter)
+        if self.net.feedthrough:
+            Rdense = np.zeros((len(Rvectors), self.n_in)) if Rinputs is None else Rinputs
+            handed.append(np.repeat(self._fed(Rdense), times, axis=0))
         return self.places.pack(after), handed
+
+    def _fed(self, inputs: HostArray) -> HostArray:
+        """Return what inputs or their tangents, (B, n_in) or symbols (B,), feed to the output with `feedthrough`."""
+        if self.net.embedding is not None:
+            E = self.p["embedding"]["E"]
+            found = inputs @ E if inputs.ndim == 2 else E[inputs]
+        else:
+            found = inputs if inputs.ndim == 2 else inputs[:, None] == np.arange(self.n_in)
+        return np.asarray(found, self.dtype)
 
     def _repeated(self, vectors: HostArray, times: int) -> list[dict[str, Any]]:
         """Return a state without integers for vectors (d, n), each `times` times in succession."""
@@ -234,7 +247,7 @@ class Transition:
         return self.places.pack(before), dinputs
 
     def outputs(self, handed: list[HostArray]) -> HostArray:
-        """Return the outputs (B, n_out) before the loss's own function (logits), from what the layers hand up."""
+        """Return the outputs (B, n_out) before the loss's own function (logits), from what feeds them."""
         z = self.net.head.outputs(self.p["output"], [h[None] for h in handed], self._head_tape())
         return np.array(self.net.head.logits(self.net.backend, z)[0])
 
@@ -243,7 +256,7 @@ class Transition:
         return [{name: time + 1 for name, time in layer.items()} for layer in clock]
 
     def output_tangents(self, handed: list[HostArray], Rhanded: list[HostArray]) -> HostArray:
-        """Return the tangents of the outputs (B, n_outputs), from those of what the layers hand up."""
+        """Return the tangents of the outputs (B, n_outputs), from those of what feeds them."""
         group, each, Reach = "output", [h[None] for h in handed], [h[None] for h in Rhanded]
         Rz = self.net.head.routputs(self.p[group], self._still[group], each, Reach, self._head_tape())
         return np.array(Rz[0])

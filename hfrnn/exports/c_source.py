@@ -360,7 +360,7 @@ def _write_step(program: Program, machine: CMachine) -> None:
             changed = f"memcpy({member}, {value.memory}, sizeof {member});" if shape else f"{member} = {value.text};"
             machine.write(changed)
     machine.prefix = ""
-    names = handed | {name: arrays[f"output.{name}"] for name in program.head}
+    names = handed | {"inputs": given} | {name: arrays[f"output.{name}"] for name in program.head}
     compute(program.output, names, machine)
     outputs = evaluate(program.prediction, names, machine)
     if "target_mean" in scales:

@@ -209,7 +209,7 @@ class _Graph:
         handed: dict[str, Any] = {}
         for l, layer in enumerate(self.program.layers):
             below = handed[f"h{l}"] = self._layer(layer, known, below)
-        names = handed | {name: self._weight(f"output.{name}") for name in self.program.head}
+        names = handed | {"inputs": known} | {name: self._weight(f"output.{name}") for name in self.program.head}
         compute(self.program.output, names, machine)
         self._emit(evaluate(self.program.prediction, names, machine))
         first = [self.outputs.pop()]

@@ -11,6 +11,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.heads.heads import CLASS_SOFTMAX
+from hfrnn.engine.heads.output_map import INPUT
 from hfrnn.engine.layers import Columns, Layer, deviations_name, initial_state_name
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
@@ -47,7 +48,7 @@ class Program:
     arrays: dict[str, HostArray]  # the parameters by their names in `net.views`
     scaling: Scaling
     layers: tuple[LayerStep, ...]
-    output: tuple[str, ...]  # lines that compute z, and y, from the layers' h0, h1, ...
+    output: tuple[str, ...]  # lines that compute z, and y, from the layers' h0, h1, ..., and perhaps from `inputs`
     head: tuple[str, ...]  # the parameters of the output
     prediction: str
 
@@ -79,17 +80,20 @@ def make_program(net: Network, theta: Array, scaling: Scaling | None, symbols: b
     """Return the program of a network; raise InputError if its architecture or its loss is not known as text."""
     if net.loss_name not in PREDICTIONS:
         raise InputError(f"networks with the loss {net.loss_name!r} cannot be exported: use {either(PREDICTIONS)}")
-    if net.feedthrough:
-        raise InputError("networks with feedthrough cannot be exported: train one without it, with one more state")
     views = {name: np.ascontiguousarray(net.backend.to_host(x)) for name, x in net.views(theta).items()}
     arrays = {name: value for name, value in views.items() if value.size}
     layers = tuple(_layer(net, l, layer, arrays, symbols) for l, layer in enumerate(net.layers))
     z, head = [], []
+    looked_up = symbols and net.embedding is None
     for name, letter in (("y", "z"), ("class", "y")):
         if name == "class" and net.loss_name != CLASS_SOFTMAX:
             continue
-        terms = [f"h{l} @ W_{name}{l}" for l in net.head.widths]
-        head += [f"W_{name}{l}" for l in net.head.widths]
+        feeding = [l for l in net.head.widths if l != INPUT]
+        terms = [f"h{l} @ W_{name}{l}" for l in feeding]
+        head += [f"W_{name}{l}" for l in feeding]
+        if net.feedthrough:
+            terms.append(_of_inputs(f"W_{name}_u", looked_up))
+            head.append(f"W_{name}_u")
         if f"output.b_{name}" in arrays:
             terms.append(f"b_{name}")
             head.append(f"b_{name}")
@@ -113,10 +117,14 @@ def _layer(net: Network, l: int, layer: Layer, arrays: dict[str, HostArray], sym
     )  # fmt: skip
 
 
+def _of_inputs(name: str, looked_up: bool) -> str:
+    """Return the product of the inputs with a matrix; it is a row of the matrix where the inputs are symbols."""
+    return f"{name}[inputs]" if looked_up else f"inputs @ {name}"
+
+
 def _input_line(layer: Layer, looked_up: bool) -> str:
     """Return the line that computes U; each run of its columns is the sum of what feeds it."""
-    direct = "W_x[inputs]" if looked_up else "inputs @ W_x"
-    parts = [(layer.direct, direct), (layer.below, "below @ W_below"), (layer.bias, "b")]
+    parts = [(layer.direct, _of_inputs("W_x", looked_up)), (layer.below, "below @ W_below"), (layer.bias, "b")]
     edges = {0, layer.slots}
     for each, _ in parts:
         edges |= {edge for start, _, width in each.runs for edge in (start, start + width)}

@@ -53,6 +53,22 @@ def test_exponents_of_a_free_run_are_those_of_the_closed_loop() -> None:
     assert np.log(z[-1] / z[-2]) == pytest.approx(found.exponents[0], abs=1e-9)
 
 
+def test_a_direct_term_is_part_of_the_closed_loop() -> None:
+    options = {"units": 1, "bias": False, "output_bias": False, "feedthrough": True, "dtype": "float64"}
+    net = hfrnn.Network("state-space", 2, 4, 2, "squared", **options)
+    moduli = np.array([0.95, 0.8, 0.6, 0.4, 0.25, 0.1])
+    V = np.eye(6) + 0.2 * np.random.default_rng(0).standard_normal((6, 6))
+    closed = V @ np.diag(moduli) @ np.linalg.inv(V)  # rows (h, x) @ closed, where x is half of the outputs
+    theta = np.zeros(net.n_parameters)
+    p = net.views(theta)
+    p["layer0.A"][...], p["layer0.W_x"][:, :4] = closed[:4, :4], closed[4:, :4]
+    C = p["output.W_y0"][...] = 2 * np.linalg.solve(closed[:4, :4], closed[:4, 4:])
+    p["output.W_y_u"][...] = 2 * closed[4:, 4:] - closed[4:, :4] @ C
+    half = Scaling(np.zeros(2), np.full(2, 2.0), np.zeros(2), np.ones(2))
+    found = lyapunov(net, theta, np.ones((3, 1, 2)), free_steps=400, scaling=half, washout=200)
+    np.testing.assert_allclose(found.exponents, np.log(moduli[:4]), atol=1e-10)
+
+
 def test_the_sum_of_all_exponents_is_the_mean_log_determinant() -> None:
     net = hfrnn.Network("lstm", n_in=2, hidden=(2, 2), n_out=1)
     rng = np.random.default_rng(0)

@@ -87,6 +87,27 @@ def test_the_step_is_that_of_the_network(arch: str) -> None:
     np.testing.assert_allclose((above - below) / 2, readout @ nudge, atol=1e-12)
 
 
+@pytest.mark.parametrize(("loss", "embedding", "real"), [
+    ("squared", None, True), ("class-softmax", None, False), ("class-softmax", 2, False),
+])  # fmt: skip
+def test_outputs_and_their_tangents_have_the_direct_term(loss: str, embedding: int | None, real: bool) -> None:
+    options = {"classes": 2} if loss == "class-softmax" else {}
+    net = hfrnn.Network("gru", 5, (4, 3), 6, loss, embedding=embedding, feedthrough=True, dtype="float64", **options)
+    rng = np.random.default_rng(0)
+    theta = rng.standard_normal(net.n_parameters)
+    u = rng.standard_normal((B, 5)) if real else rng.integers(5, size=B)
+    h, Rh, Ru = (rng.standard_normal((B, n)) for n in (7, 7, 5))
+    step, complex_step = Transition(net, theta), Transition(net, theta, "complex128")
+    handed, clock = step.forward(h, u, step.places.clock(), records=True)[1:]
+    np.testing.assert_allclose(step.outputs(handed), net.run(theta, hfrnn.Batch(u[None], initial_state=h))[0][0],
+                               rtol=1e-12, atol=1e-12)  # fmt: skip
+    dense = u if real else np.eye(5)[u]
+    moved = complex_step.forward(h + 1e-20j * Rh, dense + 1e-20j * Ru, clock)[1]
+    z = net.head.outputs(complex_step.p["output"], [x[None] for x in moved], complex_step._head_tape())[0]
+    Rz = step.output_tangents(handed, step.tangents(Rh, Ru)[1])
+    np.testing.assert_allclose(Rz, z.imag / 1e-20, rtol=1e-12, atol=1e-12)
+
+
 def test_vectors_have_the_latest_state_first_and_c_before_h() -> None:
     lstm = hfrnn.Network("lstm", n_in=2, hidden=(2, 1), n_out=1)
     state = [{"h": np.array([[3.0, 4]]), "c": np.array([[1.0, 2]])}, {"h": np.array([[6.0]]), "c": np.array([[5.0]])}]

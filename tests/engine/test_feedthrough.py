@@ -1,11 +1,9 @@
 """The direct term from the input to the output; its derivatives are in the tests of the oracle and in gradcheck."""
 
 import numpy as np
-import pytest
 from support.engine_cases import random_batch, vectors
 
 import hfrnn
-from hfrnn.exports.program import make_program
 
 
 def network(**changes: object) -> hfrnn.Network:
@@ -31,12 +29,3 @@ def test_gradients_of_single_sequences_add_up():
     rows = objective.per_sequence_gradients(theta)
     expected = objective.total_weight * objective.loss_and_gradient(theta)[1]
     np.testing.assert_allclose(rows.sum(axis=0), expected, rtol=1e-10, atol=1e-13)
-
-
-@pytest.mark.parametrize("use", [
-    lambda net: hfrnn.dynamics.lyapunov(net, net.init(), np.zeros((3, 1, 4)), None),
-    lambda net: make_program(net, net.init(), None, False),
-], ids=["dynamics", "export"])  # fmt: skip
-def test_what_has_no_direct_term_refuses_it(use):
-    with pytest.raises(hfrnn.InputError, match="with feedthrough"):
-        use(network())

@@ -93,7 +93,20 @@ def test_a_c_program_with_scaling_in_single_precision_agrees_with_predict(tmp_pa
         np.testing.assert_allclose(run(program, tmp_path, x), expected, rtol=1e-5, atol=1e-6)
 
 
-def agrees(run: Any, arguments: dict[str, Any], symbols: bool, folder: Path) -> None:
-    program, (net, theta, inputs) = made(arguments, symbols)
-    expected = hfrnn.predict(net, theta, hfrnn.Batch(inputs)).outputs
+@pytest.mark.parametrize(("arguments", "symbols", "scaling"), [
+    ({"arch": "state-space", "hidden": (4, 3), "loss": "squared"}, False, SCALING),
+    ({"arch": "gru", "hidden": 4, "loss": "class-softmax", "classes": [2, 0, 1, 0, 2, 2]}, True, None),
+    ({"arch": "lstm", "hidden": (4, 3), "loss": "logistic", "embedding": 3}, True, None),
+], ids=["real", "symbols", "embedding"])  # fmt: skip
+def test_programs_have_the_direct_term_of_the_input(
+    arguments: dict[str, Any], symbols: bool, scaling: Scaling | None, tmp_path: Path
+) -> None:  # fmt: skip
+    needs = {run_numpy: "numpy", run_c: "numpy", run_torch: "torch", run_onnx: "onnxruntime"}
+    for run in (run for run, module in needs.items() if find_spec(module) is not None):
+        agrees(run, {**arguments, "feedthrough": True}, symbols, tmp_path, scaling)
+
+
+def agrees(run: Any, arguments: dict[str, Any], symbols: bool, folder: Path, scaling: Scaling | None = None) -> None:
+    program, (net, theta, inputs) = made(arguments, symbols, scaling=scaling)
+    expected = hfrnn.predict(net, theta, hfrnn.Batch(inputs), scaling=scaling).outputs
     np.testing.assert_allclose(run(program, folder, inputs), expected, rtol=1e-12, atol=1e-12)
