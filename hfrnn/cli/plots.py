@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import io
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from hfrnn.analysis.prediction import most_varied, scored_targets
+from hfrnn.analysis.prediction import Prediction, most_varied, scored_targets
 from hfrnn.analysis.probe import BracketProbe
 from hfrnn.analysis.sequences import Given, times_of_rows
 from hfrnn.analysis.spectrum import Spectrum
 from hfrnn.arrays.backend import host_copy
 from hfrnn.engine.feedback import Feedback
 from hfrnn.engine.network import Network
+from hfrnn.losses import LOSSES
 
 SEQUENCES, OUTPUTS = 3, 4
 """Most sequences and outputs that are drawn: the first sequences, and the outputs that vary most."""
@@ -26,9 +27,13 @@ STEPS_BEFORE = 200
 
 
 def prediction_picture(
-    net: Network, given: Given, begun: Given, outputs: NDArray[Any], kind: str, free: Feedback | None = None
-) -> bytes:
+    net: Network, given: Given, begun: Given, found: Prediction, kind: str, free: Feedback | None = None,
+    sequence: int | None = None,
+) -> bytes:  # fmt: skip
     """Return a picture of targets and predictions over the steps, as svg, png or pdf.
+
+    The panels of an output share their y range, those of probabilities all of them. Steps that are not scored are
+    shaded. Predicted standard deviations give a band of two of them on each side.
 
     Parameters
     ----------
@@ -37,53 +42,102 @@ def prediction_picture(
         The sequences of the data.
     begun : Given
         Those that the network read; the first steps of `given` for a free run.
-    outputs : (T, B, n_out) array
-        The predictions.
+    found : Prediction
     kind : {"svg", "png", "pdf"}
     free : Feedback, optional
         For the predictions of a free run: its feedback. Inputs of `given` are then its targets, one step ahead.
+    sequence : int, optional
+        The only sequence to draw, counted from 0. By default the first ones.
     """
-    T, B, n_out = outputs.shape
+    n_out = found.outputs.shape[2]
     names = given.output_names or tuple(
         f"{'class' if net.head.integer_targets else 'output'} {k}" for k in range(n_out)
     )
-    targets = None
+    targets = _targets(net, given, n_out, free)
+    chosen = most_varied(found.outputs if targets is None else targets, OUTPUTS)
+    drawn = range(min(given.batch.B, SEQUENCES)) if sequence is None else range(sequence, sequence + 1)
+    columns, rows = len(drawn), len(chosen)
+    figure = Figure(figsize=(11.0 if columns == 1 else 4.5 * columns, 1.2 + 1.7 * rows), layout="constrained")
+    figure.suptitle(f"{given.name}\n{net.describe()}", fontsize="medium")
+    same: Literal["row", "all"] = "row" if LOSSES[net.loss_name].real_values else "all"
+    axes = figure.subplots(rows, columns, squeeze=False, sharex="col", sharey=same)
+    timed = given.recording and given.times is not None and len(given.times) > 1
+    for column, b in enumerate(drawn):
+        shown, known_at, at = _places(given, begun, found, b, free is not None)
+        dark, scored = (None, None) if free is not None else _shaded(net, given, b, len(at))
+        for row, k in enumerate(chosen):
+            place, predicted = axes[row, column], found.outputs[: len(at), b, k]
+            if dark is not None and scored is not None:
+                _shade(place, at, dark, "0.75", "burn-in")
+                _shade(place, at, ~scored[:, k] & ~dark, "0.9", "not scored")
+            if targets is not None:
+                _draw_known(place, known_at, targets[shown, b, k], "target" if free is None else "data")
+            place.plot(at, predicted, color="C0", linewidth=1, label="prediction")
+            if found.deviations is not None:
+                band = 2 * found.deviations[: len(at), b, k]
+                place.fill_between(
+                    at, predicted - band, predicted + band, color="C0", alpha=0.2, linewidth=0,
+                    label="two standard deviations",
+                )  # fmt: skip
+            place.grid(alpha=0.3)
+            place.set_ylabel(names[k] if column == 0 else "")
+        if not given.recording:
+            axes[0, column].set_title(f"sequence {b}", fontsize="small")
+        axes[rows - 1, column].set_xlabel("time" if timed else "row" if given.recording else "step")
+    pairs = [zip(*each.get_legend_handles_labels(), strict=True) for each in axes.flat]
+    labelled = {text: handle for each in pairs for handle, text in each}
+    figure.legend(labelled.values(), labelled, loc="outside upper right", frameon=False, fontsize="small", ncols=2)
+    return rendered(figure, kind)
+
+
+def _targets(net: Network, given: Given, n_out: int, free: Feedback | None) -> NDArray[Any] | None:
+    """Return what is drawn beside the predictions, NaN where it is unknown; None without it."""
     if free is not None:
         x = host_copy(given.batch.inputs)
         targets = np.full((*x.shape[:2], n_out), np.nan)
         targets[:, :, free.outputs] = x[:, :, free.inputs]
-    elif given.batch.targets is not None:
-        targets = scored_targets(net, given.batch)
-    chosen = most_varied(outputs if targets is None else targets, OUTPUTS)
-    columns, rows = min(B, SEQUENCES), len(chosen)
-    figure = Figure(figsize=(11.0 if columns == 1 else 4.5 * columns, 1.2 + 1.7 * rows), layout="constrained")
-    figure.suptitle(f"{given.name}\n{net.describe()}", fontsize="medium")
-    axes = figure.subplots(rows, columns, squeeze=False, sharex="col")
+        return targets
+    return None if given.batch.targets is None else scored_targets(net, given.batch)
+
+
+def _places(
+    given: Given, begun: Given, found: Prediction, b: int, free: bool
+) -> tuple[slice, NDArray[Any], NDArray[Any]]:
+    """Return the steps of the targets of sequence b that are drawn, their places and those of the predictions."""
+    T, length = len(found.outputs), _length(given, b)
     first = 1 if given.recording else 0  # rows of a recording are counted from 1
-    for b in range(columns):
-        length = _length(given, b)
-        if free is not None:
-            start = _length(begun, b)
-            shown, at = slice(max(start - STEPS_BEFORE, 0), min(start + T, length)), np.arange(start, start + T) + first
-            known_at, predicted = np.arange(length)[shown] + first, outputs[:, b]
-        else:
-            shown, predicted = slice(length), outputs[:length, b]
-            known_at = at = np.arange(length) + first + (given.ahead if given.recording else 0)
-        if given.recording and given.times is not None and len(given.times) > 1:
-            known_at, at = (times_of_rows(given.times, each - first) for each in (known_at, at))
-        for row, k in enumerate(chosen):
-            place = axes[row, b]
-            if targets is not None:
-                _draw_known(place, known_at, targets[shown, b, k], "target" if free is None else "data")
-            place.plot(at, predicted[:, k], color="C0", linewidth=1, label="prediction")
-            place.grid(alpha=0.3)
-            place.set_ylabel(names[k] if b == 0 else "")
-        if not given.recording:
-            axes[0, b].set_title(f"sequence {b}", fontsize="small")
-        timed = given.recording and given.times is not None
-        axes[rows - 1, b].set_xlabel("time" if timed else "row" if given.recording else "step")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", frameon=False, fontsize="small")
-    return rendered(figure, kind)
+    if free:
+        start = _length(begun, b)
+        shown, at = slice(max(start - STEPS_BEFORE, 0), min(start + T, length)), np.arange(start, start + T) + first
+        known_at = np.arange(length)[shown] + first
+    else:
+        shown = slice(length)
+        known_at = at = np.arange(length) + first + (given.ahead if given.recording else 0)
+    if given.recording and given.times is not None and len(given.times) > 1:
+        return shown, times_of_rows(given.times, known_at - first), times_of_rows(given.times, at - first)
+    return shown, known_at, at
+
+
+def _shaded(net: Network, given: Given, b: int, steps: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which steps of sequence b belong to the burn-in, (steps,), and which are scored, (steps, n_out)."""
+    batch = given.batch.columns(b, b + 1)
+    weights = net.backend.to_host(batch.output_weights(net.backend)) if batch.targets is not None else batch.weights
+    counted = np.ones((steps, 1)) if weights is None else host_copy(weights)[:steps].reshape(steps, -1)
+    scored = np.broadcast_to(counted > 0, (steps, net.n_out))
+    return (np.arange(steps) < given.washout) & ~scored.any(axis=1), scored
+
+
+def _shade(place: Any, at: NDArray[Any], where: NDArray[np.bool_], colour: str, label: str) -> None:
+    """Shade the steps where a condition holds, over the whole height of a panel."""
+    if not where.any():
+        return
+    middle = (at[1:] + at[:-1]) / 2
+    half = (at[1] - at[0]) / 2 if len(at) > 1 else 0.5
+    edges = np.concatenate([[at[0] - half], middle, [at[-1] + half]])
+    changes = np.flatnonzero(np.diff(np.concatenate([[False], where, [False]]).astype(int)))
+    spans = [(edges[low], edges[high] - edges[low]) for low, high in changes.reshape(-1, 2)]
+    style = {"color": colour, "alpha": 0.6, "linewidth": 0, "zorder": 0, "label": label}
+    place.broken_barh(spans, (0, 1), transform=place.get_xaxis_transform(), **style)
 
 
 def _draw_known(place: Any, at: NDArray[Any], values: NDArray[Any], label: str) -> None:

@@ -18,7 +18,7 @@ from hfrnn.wording import counted
 EXAMPLES = """\b
 Examples:
   hfrnn predict runs/pendulum other.csv -o out.csv --plot out.svg
-  hfrnn predict runs/trials new.npz -o out.npz
+  hfrnn predict runs/trials new.npz -o out.npz --plot out.svg --sequence 7
   hfrnn predict runs/lorenz start.csv --free-run 500 -o future.csv
   hfrnn predict runs/tanks test.csv --free-run all --warm-up 9 -o out.csv
 """
@@ -32,6 +32,7 @@ Examples:
     "-o", "--output", metavar="FILE", shell_complete=files, help="File to write: .npz; .csv for the outputs of a table."
 )
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Plot targets and predictions: .svg, .png or .pdf.")
+@click.option("--sequence", metavar="N", type=int, help="The sequence for --plot, from 0.  [default: the first 3]")
 @part_option("Part of the own data", "valid")
 @click.option("--free-run", metavar="N", help="Then run N steps on its own outputs; all: to the end.")
 @click.option("--warm-up", metavar="N", type=int, help="Steps to read before --free-run.  [default: all]")
@@ -42,9 +43,9 @@ Examples:
 @which_option
 @backend_option
 def predict(
-    run: str, file: str | None, output: str | None, plot: str | None, part: str | None, free_run: str | None,
-    warm_up: int | None, feedback: str | None, estimate_state: int | None, no_states: bool, force: bool, which: str,
-    backend: str,
+    run: str, file: str | None, output: str | None, plot: str | None, sequence: int | None, part: str | None,
+    free_run: str | None, warm_up: int | None, feedback: str | None, estimate_state: int | None, no_states: bool,
+    force: bool, which: str, backend: str,
 ) -> None:  # fmt: skip
     """Predict the data in FILE, or a part of the run's own data, with the network in the run folder RUN. Outputs are
     in the units of the data, or probabilities. A table is one recording. FILE needs no targets.
@@ -58,6 +59,8 @@ def predict(
     free = {"--warm-up": warm_up, "--feedback": feedback}
     _check(file, part, output, plot, free_run, free, no_states)
     count("--estimate-state", estimate_state, 1, or_none=True)
+    if sequence is not None and plot is None:
+        raise InputError("--sequence was given, and it is for --plot: give both, or leave it out")
     if output is not None and not output.lower().endswith(FORMATS):
         raise InputError(f"--output is {output}: give a file that ends in {' or '.join(FORMATS)}")
     check_force(force, output or plot, "--output or --plot")
@@ -71,6 +74,8 @@ def predict(
         given = own_sequences(folder, part, cut) if file is None else file_sequences(folder, net, file, cut)
         if estimate_state is not None:
             given = with_estimates(net, theta, given, estimate_state)
+    if sequence is not None:
+        count("--sequence", sequence, 0, given.batch.B - 1)
     known, run_on = given, None
     if free_run is not None:
         known = free_given(given, warm_up)
@@ -79,7 +84,15 @@ def predict(
         raise InputError(f"--output is {output}, and {given.name} holds sequences: give a file that ends in .npz")
     with telling_of_compilation(net.backend.name, False):
         lines, contents = _predicted(
-            net, theta, given, known, folder, run_on=run_on, states=not no_states, paths=(output, plot)
+            net,
+            theta,
+            given,
+            known,
+            folder,
+            run_on=run_on,
+            states=not no_states,
+            paths=(output, plot),
+            sequence=sequence,
         )
     for option, content in contents.items():
         outputs[option].write(content)
@@ -106,7 +119,7 @@ def _check(
 
 def _predicted(
     net: Any, theta: Any, given: Any, known: Any, folder: Any, *, run_on: dict[str, Any] | None, states: bool,
-    paths: tuple[str | None, str | None],
+    paths: tuple[str | None, str | None], sequence: int | None,
 ) -> tuple[list[str], dict[str, str | bytes]]:  # fmt: skip
     """Return lines for the screen, and the contents of the files by option; `run_on` are arguments of a free run."""
     from hfrnn.analysis import prediction_files as to_file
@@ -138,6 +151,6 @@ def _predicted(
 
         kind = plot.rpartition(".")[2].lower()
         free = None if run_on is None else make_feedback(net, run_on["feedback"])
-        contents["plot"] = prediction_picture(net, given, known, found.outputs, kind, free)
+        contents["plot"] = prediction_picture(net, given, known, found, kind, free, sequence)
         lines.append(plot)
     return lines, contents

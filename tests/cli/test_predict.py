@@ -17,7 +17,7 @@ from support.slow import slow_unless
 from support.tiny_runs import snapshot, tiny_train
 
 import hfrnn
-from hfrnn.analysis.sequences import file_sequences, own_sequences
+from hfrnn.analysis.sequences import Given, file_sequences, own_sequences
 from hfrnn.runs.folder import RunFolder
 
 
@@ -143,6 +143,34 @@ def test_a_plot_is_drawn(runs: dict[str, Path], tmp_path: Path, name: str, more:
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
 
 
+@needs_matplotlib
+def test_a_picture_shows_the_chosen_sequence_with_shaded_steps_and_a_band(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hfrnn.analysis.prediction import Prediction
+    from hfrnn.cli import plots
+
+    figures: list[Any] = []
+    monkeypatch.setattr(plots, "rendered", lambda figure, kind: figures.append(figure) or b"")
+    net = hfrnn.Network("rnn", n_in=1, hidden=2, n_out=2, loss="squared")
+    y = np.arange(4.0)[None, :, None] * np.ones((6, 4, 2))
+    weights = np.ones((6, 4, 2))
+    weights[:2], weights[4, 3, 1] = 0, 0
+    given = Given("data", hfrnn.Batch(np.zeros((6, 4, 1)), y, weights, [6, 6, 6, 5]), None, washout=2)
+    found = Prediction(y + 1, None, 0 * y + 3)
+    for sequence, columns in ((None, 3), (3, 1)):
+        plots.prediction_picture(net, given, given, found, "svg", sequence=sequence)
+        assert len(figures[-1].axes) == 2 * columns
+    first, second = figures[-1].axes
+    assert first.get_title() == "sequence 3"
+    lines = {line.get_label(): line.get_xydata() for line in second.lines}
+    np.testing.assert_array_equal(lines["prediction"], [(t, 4) for t in range(5)])
+    shades = {each.get_label(): each.get_paths() for each in second.collections}
+    np.testing.assert_array_equal(shades["burn-in"][0].get_extents().intervalx, (-0.5, 1.5))
+    np.testing.assert_array_equal(shades["not scored"][0].get_extents().intervalx, (3.5, 4.5))
+    np.testing.assert_array_equal(shades["two standard deviations"][0].get_extents().intervaly, (-2, 10))
+    assert "not scored" not in {each.get_label() for each in first.collections}
+    assert len({panel.get_ylim() for panel in figures[0].axes[:3]}) == 1
+
+
 def test_a_file_without_targets_says_why_and_force_replaces_a_file(runs: dict[str, Path], tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.zeros((2, 5, 2)))
     (tmp_path / "out.npz").write_text("older")
@@ -159,6 +187,8 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
     "another picture": (["real", "--plot", "out.txt"], ".svg, .png, .pdf"),
     "its own file": (["real", "real.npz", "-o", "real.npz", "--force"], "a file that the command reads"),
     "a warm-up of nothing": (["vdp", "--warm-up", "5", "-o", "out.npz"], "it is for --free-run"),
+    "a sequence without a picture": (["real", "-o", "out.npz", "--sequence", "1"], "it is for --plot"),
+    "no such sequence": (["real", "real.npz", "--plot", "out.svg", "--sequence", "20"], "--sequence"),
     "a long warm-up": (["same", "--free-run", "2", "--warm-up", "9", "-o", "out.npz"], "give 1 to 8"),
     "other columns": (["drive", "drive.csv", "--free-run", "3", "-o", "out.npz"], "in --inputs and in --targets"),
     "free classes": (["classes", "--free-run", "3", "-o", "out.npz"], "cannot be its inputs"),
