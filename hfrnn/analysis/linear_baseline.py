@@ -5,10 +5,12 @@ For inputs u_t (n_in) and targets y_t (n_out), in units of their deviation from 
 F1  y_t = sum_{i=1..p} A_i y_{t-i} + sum_{j=0..q} B_j u_{t-j} + c       L. Ljung, System Identification, 1999, 4.2
 F2  A, B, c minimise the squared error of F1 over the training part, with measured y_{t-i}
 F3  simulation: F1 with its own earlier outputs in place of y_{t-i}; 0, the mean, before the first step
+F4  or, before the first step: the p outputs and q inputs s that minimise the squared error of F3 over the first k steps
 
-A simulation reads the same inputs as the network and begins like one with a state of zeros. Several orders (p, q) are
-fitted; the one with the smallest error of simulation on the validation part is kept. With p = 0 the model is a
-finite impulse response (FIR). If a target is also an input, u holds measured outputs, and both models predict ahead.
+A simulation reads the same inputs as the network and begins like one with a state of zeros, or like one whose state was
+estimated from the first k targets (F4). F3 is affine in s, so F4 is a linear least-squares problem. Several orders
+(p, q) are fitted; the one with the smallest error of simulation on the validation part is kept. With p = 0 the model is
+a finite impulse response (FIR). If a target is also an input, u holds measured outputs, and both models predict ahead.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ ORDERS = ((1, 1), (2, 2), (3, 3), (5, 5), (8, 8), (12, 12), (0, 0), (0, 20), (0,
 """The orders (p, q) that are tried."""
 ROWS_A_COEFFICIENT = 4
 """Rows that the training part must have for each coefficient of an output."""
+UNSEEN = 1e-3
+"""Smallest singular value, as a share of the largest, that F4 uses: what the outputs hardly show stays at the mean."""
 _NUMBERS = 4_000_000  # most entries of one piece of the regression
 _WORK = 3e10  # most multiplications of one fit
 _STEPS = 2_000_000  # most training steps that are read
@@ -64,27 +68,50 @@ class ARX:
     def simulate(self, inputs: NDArray[Any], first: NDArray[Any] | None = None) -> Values:
         """Return the outputs (T, B, n_out) for inputs (T, B, n_in), in the units of the data; not finite if unstable.
 
-        `first` (k, B, n_out) holds measured outputs of the first k steps, if they are known: the simulation begins with
-        them instead of the mean.
+        `first` (k, B, n_out) holds the targets of the first k steps, NaN where they are not known. With it, what came
+        before the first step is estimated from them (F4); without it, it is the mean.
         """
-        u = (np.asarray(inputs, np.float64) - self.input_mean) / self.input_deviation
-        T, B, _ = u.shape
-        y = np.zeros((T + self.past_outputs, B, len(self.c)))  # step t is row t + p
-        found = y[self.past_outputs :]
-        found += self.c
-        for j, matrix in enumerate(self.B[:T]):
-            found[j:] += u[: T - j] @ matrix  # F3
-        begun = 0
+        T, B, n_in = inputs.shape
+        u = np.zeros((self.past_inputs + T, B, n_in))  # step t is row t + q
+        u[self.past_inputs :] = (inputs - self.input_mean) / self.input_deviation
+        past = np.zeros((self.past_outputs, B, len(self.c)))
         if first is not None:
-            begun = min(len(first), T)
-            found[:begun] = (first[:begun] - self.target_mean) / self.target_deviation
-        if self.past_outputs:
-            together = self.A[::-1].reshape(-1, len(self.c))  # oldest output first
+            self._estimate(u, past, (first[:T] - self.target_mean) / self.target_deviation)
+        return self._run(u, past, self.c) * self.target_deviation + self.target_mean
+
+    def _run(self, u: Values, past: Values, constant: Values) -> Values:
+        """Return the outputs (T, B, n_out) for inputs (q + T, B, n_in), after the outputs `past` (p, B, n_out)."""
+        (p, B, n_out), q = past.shape, self.past_inputs
+        T = len(u) - q
+        y = np.concatenate([past, np.zeros((T, B, n_out))])  # step t is row t + p
+        found = y[p:]
+        found += constant
+        for j, matrix in enumerate(self.B):
+            found += u[q - j : q - j + T] @ matrix  # F3
+        if p:
+            together = self.A[::-1].reshape(-1, n_out)  # oldest output first
             with np.errstate(over="ignore", invalid="ignore"):
-                for t in range(begun, T):
-                    past = y[t : t + self.past_outputs].swapaxes(0, 1).reshape(B, -1)
-                    found[t] += past @ together  # F3
-        return found * self.target_deviation + self.target_mean
+                for t in range(T):
+                    found[t] += y[t : t + p].swapaxes(0, 1).reshape(B, -1) @ together  # F3
+        return found
+
+    def _estimate(self, u: Values, past: Values, first: Values) -> None:
+        """Write the estimates of F4 to `past` and to the first q rows of `u`, from targets (k, B, n_out)."""
+        p, B, n_out = past.shape
+        q, n_in, k = self.past_inputs, u.shape[2], len(first)
+        split, size = p * n_out, p * n_out + q * n_in
+        units = np.eye(size)  # each entry of s by itself
+        inputs = np.zeros((q + k, size, n_in))
+        inputs[:q] = units[:, split:].reshape(size, q, n_in).swapaxes(0, 1)
+        outputs = units[:, :split].reshape(size, p, n_out).swapaxes(0, 1)
+        shown = self._run(inputs, outputs, np.zeros(n_out)).swapaxes(1, 2)  # (k, n_out, size): F3 in s
+        off = first - self._run(u[: q + k], past, self.c)
+        if not (size and np.isfinite(shown).all()):
+            return
+        for b in range(B):
+            known = np.isfinite(off[:, b])
+            s = np.linalg.lstsq(shown[known], off[:, b][known], rcond=UNSEEN)[0]  # F4
+            past[:, b], u[:q, b] = s[:split].reshape(p, n_out), s[split:].reshape(q, n_in)
 
 
 def fit_arx(

@@ -55,6 +55,7 @@ class Given(NamedTuple):
     washout: int = 0  # steps at the beginning of each sequence that are not scored
     state: str = "zeros"  # the states before the first steps: "zeros", "learned", "given" or "estimated"
     estimated_from: int = 0  # steps whose targets gave estimated states
+    first: HostArray | None = None  # these targets of real values (steps, sequences, n_out), NaN where not known
     times: HostArray | None = None  # of the rows of a recording, (steps,); None if no column holds them
     conditions: HostArray | None = None  # strings, (sequences,) or (steps, sequences)
 
@@ -86,7 +87,17 @@ def with_estimates(net: Network, theta: Array, given: Given, steps: int, washout
     """
     batch = estimated(net, theta, given.batch, steps, given.scaling)
     batch = _washed(batch, washout) if washout else batch
-    return given._replace(batch=batch, state="estimated", estimated_from=steps, washout=washout)
+    first = _first_targets(given.batch, steps) if LOSSES[net.loss_name].real_values else None
+    return given._replace(batch=batch, state="estimated", estimated_from=steps, first=first, washout=washout)
+
+
+def _first_targets(batch: Batch, steps: int) -> HostArray:
+    """Return the targets of the first steps of all sequences, (steps, sequences, n_out), NaN where not known."""
+    found = []
+    for block in blocks(batch):
+        known = np.where(block.weights > 0, block.targets, np.nan)[:steps]
+        found.append(np.pad(known, ((0, steps - len(known)), (0, 0), (0, 0)), constant_values=np.nan))
+    return np.concatenate(found, axis=1)
 
 
 def _own(
@@ -218,7 +229,7 @@ def evaluate_sequences(
     With `estimate_state`, the states are estimated from the targets of that many steps, `estimated_from`. By default
     every step is scored then, and windows of the own data do not overlap. `rows`, "A:B", are those
     of each recording of a file that are read. Real values have `baseline`: the `model`, a linear one that was fitted on
-    the training part of the run, and its figures.
+    the training part of the run, and its figures; with `estimate_state`, its state is estimated from the same targets.
     """
     net = net.without_penalty()
     if by is not None and not (config.kind.reads and config.kind.scores_outputs):
@@ -325,7 +336,11 @@ def _beside(net: Network, given: Given, source: Source | None) -> dict[str, Any]
     if model is None:
         reason = "the training part is too short for one, or has too many inputs"
         return {**found, "baseline": {"model": None, "reason": reason}}
-    rows = [scored_rows(model.simulate(np.asarray(part.inputs)), part) for part in parts_of(given.batch)]
+    rows, start = [], 0
+    for part in parts_of(given.batch):
+        first = None if given.first is None else given.first[:, start : start + part.B]
+        rows.append(scored_rows(model.simulate(np.asarray(part.inputs), first), part))
+        start += part.B
     z, y, w = (np.concatenate(each) for each in zip(*rows, strict=True))
     if not np.isfinite(z).all():
         return {**found, "baseline": {"model": None, "reason": f"its simulation is unstable ({model})"}}
@@ -360,7 +375,8 @@ def _scored_only(given: Given) -> tuple[Given, int]:
     labels = None if given.conditions is None else given.conditions[..., scored]
     state = chosen_states(batch.initial_state, scored)
     batch = Batch(batch.inputs[:, scored], targets, mask, lengths, state)
-    return given._replace(batch=batch, conditions=labels), int((~scored).sum())
+    first = None if given.first is None else given.first[:, scored]
+    return given._replace(batch=batch, conditions=labels, first=first), int((~scored).sum())
 
 
 def _check_recording(given: Given) -> None:

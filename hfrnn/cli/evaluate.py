@@ -396,7 +396,8 @@ def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
         left_out = f"the first {begun} of each not scored" if found["washout"] else "no washout"
         lines.append(f"each sequence begins with {state_words(found)}, {left_out}.")
     if linear:
-        lines.append(f"linear: {linear['model']}, simulated." if linear["model"] else
+        begun = " from a state estimated from the same steps" if found.get("estimated_from") else ""
+        lines.append(f"linear: {linear['model']}, simulated{begun}." if linear["model"] else
                      f"no linear baseline: {linear['reason']}.")  # fmt: skip
     if "nrmse" in found:
         lines.append("NRMSE is the RMSE divided by the standard deviation of the targets; fit% is 100 (1 - NRMSE).")

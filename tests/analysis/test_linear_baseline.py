@@ -12,6 +12,7 @@ from support.data_runs import make_data_runs
 import hfrnn
 from hfrnn.analysis.linear_baseline import Block, fit_arx
 from hfrnn.analysis.sequences import evaluate_sequences
+from hfrnn.cli.evaluate import score_lines
 from hfrnn.errors import InputError
 from hfrnn.runs.folder import RunFolder
 
@@ -46,6 +47,18 @@ def test_the_coefficients_of_a_linear_system_are_found_around_missing_targets() 
     np.testing.assert_allclose(model.simulate(u, y[:2]), y, atol=1e-8)
     late = model.simulate(u)[40:]  # from the mean: the system forgets its state
     np.testing.assert_allclose(late, y[40:], atol=1e-3)
+
+
+def test_an_estimated_state_follows_from_the_known_first_targets() -> None:
+    u, y = system(60, 3, 0)
+    model = fit_arx([block(*system(300, 3, 1))], orders=((2, 2),))
+    first = y[:12].copy()
+    first[[0, 3, 4], :2], first[:, 2] = np.nan, np.nan
+    np.testing.assert_allclose(model.simulate(u, first)[:, :2], y[:, :2], atol=1e-6)
+    np.testing.assert_array_equal(model.simulate(u, first)[:, 2], model.simulate(u)[:, 2])  # nothing is known: the mean
+    response = fit_arx([block(*system(900, 3, 1))], orders=((0, 20),))  # its state: the inputs before the first step
+    off = [abs(response.simulate(u, given)[12:20] - y[12:20]).mean() for given in (None, y[:12])]
+    assert off[1] < 0.5 * off[0]
 
 
 def test_a_simulation_does_not_read_the_targets_and_pieces_do_not_matter(monkeypatch) -> None:
@@ -115,6 +128,20 @@ def test_the_baseline_is_simulated_on_the_scored_steps_with_the_figures_of_a_net
     assert baseline["outputs"]["speed"]["fit"] > 95  # speed is linear in u, temp is not
     assert baseline["fit"] > found["fit"] + 20  # the network had 3 updates
     assert baseline["outputs"]["temp"]["fit"] == pytest.approx(100 * (1 - baseline["outputs"]["temp"]["nrmse"]))
+
+
+def test_with_an_estimated_state_the_linear_model_knows_the_same_targets(runs) -> None:
+    path = str(runs["drive"].parent / "drive.csv")
+    from_mean = scored(runs["drive"], path=path, washout=0)
+    found = scored(runs["drive"], path=path, estimate_state=20)
+    assert found["baseline"]["model"] == from_mean["baseline"]["model"]
+    assert found["baseline"]["steps"] == from_mean["baseline"]["steps"]
+    assert found["baseline"]["rmse"] < from_mean["baseline"]["rmse"]
+    later = [scored(runs["drive"], path=path, washout=20, **how)["baseline"]["rmse"]
+             for how in ({}, {"estimate_state": 20})]  # fmt: skip
+    assert later[1] < later[0]
+    assert any("simulated from a state estimated from the same steps." in line for line in score_lines(found, "output"))
+    assert not any("from the same steps" in line for line in score_lines(from_mean, "output"))
 
 
 def test_a_run_may_have_a_washout_of_its_own_and_lost_data_leave_no_baseline(tmp_path: Path) -> None:
