@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.analysis.prediction import most_varied, predict, scored_targets
+from hfrnn.analysis.prediction import most_varied, predict, score, scored_targets
 from hfrnn.analysis.sequences import own_sequences
 from hfrnn.arrays.backend import HostArray
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import HfrnnError
+from hfrnn.report.verdict import score_words
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
 
@@ -27,7 +28,7 @@ def read_examples(folder: RunFolder) -> dict[str, Any] | None:
 
     There are none (None) for a text or a task of symbols. `why` says why others cannot be computed. Else `outputs` are
     the names of the drawn outputs, and each of `sequences` has `targets` and `predictions`, a list of numbers for each
-    output (None where the target is not scored).
+    output (None where the target is not scored). `score` is that of the whole validation part in words.
     """
     kind = folder.config().kind
     if kind.in_bits:
@@ -39,6 +40,9 @@ def read_examples(folder: RunFolder) -> dict[str, Any] | None:
         given = own_sequences(folder)
         batch = _first_steps(given.batch)
         predicted = predict(net, theta, batch, scaling=given.scaling)
+        words = ""
+        if kind.scores_outputs:
+            words = score_words(score(net, theta, given.batch, given.names, given.scaling), given.output_names)
     except HfrnnError as error:
         return {"why": f"The predictions of this run cannot be computed: {error}."}
     lengths = np.full(batch.B, batch.T) if batch.lengths is None else np.asarray(batch.lengths)
@@ -46,6 +50,7 @@ def read_examples(folder: RunFolder) -> dict[str, Any] | None:
     chosen = most_varied(targets, OUTPUTS)
     what = "class" if net.head.integer_targets else "output"
     return {
+        "score": words,
         "outputs": [given.output_names[k] if given.output_names else f"{what} {k}" for k in chosen],
         "sequences": [
             {

@@ -10,6 +10,8 @@ const MEASURES = {
   loss: { unit: () => [...new Set(RUNS.map((run) => run.loss))].join(" or "), series: pair("valid_loss", { key: "train_loss" }), there: has("train_loss") },
 };
 
+const FACTS = [...new Set(RUNS.flatMap((run) => Object.keys(run.facts)))];
+
 const units = () => [...new Set(RUNS.map((run) => run.unit).filter(Boolean))].join(" or ");
 
 /** A group of buttons, one of them chosen. */
@@ -25,6 +27,23 @@ function section(title, text) {
   const place = make("div", { class: "panels" });
   MAIN.append(make("section", {}, make("h2", {}, title), text ? make("p", { class: "about" }, text) : null, place));
   return place;
+}
+
+/** A section that is closed at first. */
+function folded(title) {
+  const place = make("div", { class: "panels" });
+  MAIN.append(make("section", {}, make("details", {}, make("summary", {}, make("h2", {}, title)), place)));
+  return place;
+}
+
+/** A line on the result of each run. */
+function verdicts() {
+  const lines = RUNS.map((run) => {
+    const line = make("li", { style: `--c: ${colour(run.number)}` }, RUNS.length > 1 ? make("b", {}, `${run.letter} `) : null, make("bdi", {}, run.verdict));
+    drawings.push({ render: () => (line.hidden = !run.on) });
+    return line;
+  });
+  MAIN.append(make("ul", { class: "verdicts" }, lines));
 }
 
 /** A line chart; null if no run has its data. */
@@ -161,14 +180,15 @@ function build() {
   MAIN.replaceChildren();
   const kinds = new Set(RUNS.map((run) => Boolean(run.columns.cg_stop)));
   if (kinds.size > 1) chosen.axis = "seconds"; // updates of different optimizers cannot be compared
+  verdicts();
   const learning = learningSection();
   examples();
   const facts = section("Summary");
   facts.classList.add("tables");
-  renewed(facts, () => table("Summary", visible().map(runHead), Object.keys(RUNS[0].facts).map((name) => ({ head: name, cells: visible().map((run) => run.facts[name]) }))));
+  renewed(facts, () => table("Summary", visible().map(runHead), FACTS.map((name) => ({ head: name, cells: visible().map((run) => run.facts[name] ?? "–") }))));
   if (has("cg_stop")) {
-    damping(section("Damping and trust"));
-    const cg = section("Conjugate gradient");
+    damping(folded("Damping and trust"));
+    const cg = folded("Conjugate gradient");
     chart(cg, { title: "CG iterations", kind: "linear", span: [0, 1], series: [{ name: "performed", key: "cg_iterations" }, { name: "chosen step", key: "chosen_iteration", dash: DASH }], more: (run, n) => STOPS[column(run, "cg_stop")[n]] });
     renewed(new Strip(cg).figure, stopTable);
   }

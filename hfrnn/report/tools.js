@@ -4,7 +4,8 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const RUNS = DATA.runs.map((run, number) => ({ ...run, number, letter: letter(number), on: true }));
-const AXES = { update: "updates", seconds: "time", symbols: "symbols" };
+const COUNTED = [...new Set(RUNS.map((run) => (run.unit ? "symbols" : "steps")))].join(" or "); // what a run reads: of a text, symbols
+const AXES = { update: "updates", seconds: "time", symbols: COUNTED };
 const SCALES = { auto: "auto", linear: "linear", log: "log" };
 const chosen = { axis: "update", measure: null, scale: "auto" };
 const drawings = []; // objects whose render() is called after every choice and change of width

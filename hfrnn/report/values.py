@@ -12,13 +12,14 @@ from hfrnn.choices import UNITS
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import DESCRIPTION, read_bytes
 from hfrnn.option import option_key
+from hfrnn.report.verdict import verdict
 from hfrnn.runs.checkpoint import array_sizes
 from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.metrics import finite_number
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import run_options
-from hfrnn.wording import clock, four_digits
+from hfrnn.wording import clock, four_digits, some_of
 
 NUMBERS = (
     "update", "seconds", "symbols", "train_loss", "valid_loss", "train_bits", "valid_bits", "valid_perplexity",
@@ -35,7 +36,8 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
 
     `unit` is the name of a symbol ("character", "byte", "word"; None without text), `loss` the unit of the loss.
     `columns` holds the fields of metrics.jsonl that have a value, and `resumed` the indices of the first records after
-    the run was resumed. `update` of a sample is None for the one at the end. `facts` and `options` are texts by name.
+    the run was resumed. `verdict` is a line on its result. `update` of a sample is None for the one at the end. `facts`
+    and `options` are texts by name.
     """
     from hfrnn.report.examples import read_examples  # it imports the packages that compute predictions
 
@@ -47,7 +49,7 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
     samples = [{"update": line["update"], "text": line["sample"]} for line in lines if _word(line.get("sample"))]
     if _word(summary.get("sample")) and summary["sample"] != (samples[-1]["text"] if samples else None):
         samples.append({"update": None, "text": summary["sample"]})
-    level = config.kind.level(config.values)
+    level, examples = config.kind.level(config.values), read_examples(folder)
     found = {
         "name": readable(name),
         "unit": UNITS.get(level),
@@ -56,7 +58,8 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
         "columns": {key: column for key, column in columns.items() if any(value is not None for value in column)},
         "resumed": resumed,
         "samples": samples,
-        "examples": read_examples(folder),
+        "examples": examples,
+        "verdict": readable(verdict(_task(config), level, columns, (examples or {}).get("score", ""))),
         "options": _options(config),
         "given": [option_key(name) for name in config.given],
     }
@@ -162,7 +165,7 @@ def _facts(
         "last validation": "-" if measured is None else _figures(columns, measured, "valid"),
         "last training": _figures(columns, len(columns["update"]) - 1, "train") if update is not None else "-",
         "updates": "0" if update is None else f"{update:,}" + (f", {failed:,} failed" if failed else ""),
-        "symbols": "-" if symbols is None else f"{symbols:,}",
+        "symbols" if level else "steps": "-" if symbols is None else f"{symbols:,}",
         "time": "-" if seconds is None else clock(seconds),
         "ended": f"by {stopped}" if stopped else "no: it is still running or was killed",
         "resumed": {0: "never", 1: "once"}.get(resumed, f"{resumed} times"),
@@ -173,6 +176,12 @@ def _facts(
         "versions": ", ".join(f"{name} {versions[key]}" for name, key in tools if key in versions) or "-",
     }
     return {key: readable(value) for key, value in facts.items()}
+
+
+def _task(config: TrainConfig) -> str:
+    """Return the names of the files of a run without their folders, or the name of its data."""
+    data = config.data if isinstance(config.data, tuple) else (config.text or config.data or config.kind.about,)
+    return some_of([os.path.basename(each) or each for each in map(str, data)], 2)
 
 
 def _when(columns: dict[str, list[Any]], n: int) -> str:

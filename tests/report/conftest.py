@@ -38,9 +38,9 @@ def shown(page: browser.Page, tmp_path: Path) -> Any:
     """Opens a report on some runs; at the end the page has complained of nothing and asked for nothing."""
     files = []
 
-    def show(*folders: Path, width: int = 1200, dark: bool = False) -> browser.Page:
+    def show(*folders: Path, width: int = 1200, dark: bool = False, folded: bool = False) -> browser.Page:
         files.append(write_report(folders, tmp_path / "report.html", force=True))
-        open_page(page, files[-1], width=width, dark=dark)
+        open_page(page, files[-1], width=width, dark=dark, folded=folded)
         return page
 
     yield show

@@ -12,6 +12,9 @@ from support.report_pages import TRAIN, VALID, needs_browser, place, vertices
 from support.report_runs import rewrite
 from support.tiny_runs import metrics
 
+from hfrnn.report.values import read_run
+from hfrnn.runs.folder import RunFolder
+
 pytestmark = [pytest.mark.nightly, needs_browser]
 
 CURVES = {  # of an HF run: title of the chart, name of the curve, key of the log
@@ -59,6 +62,19 @@ def test_every_kind_of_run_is_drawn(shown: Any, runs: dict[str, Path], name: str
     assert unit == {"words": "per word", "task": "the task's loss"}.get(name, "bits per character")
     assert (("Wrong answers", 0, "wrong") in vertices(page)) == (name == "task")
     assert (("Damping", 0, "lambda") in vertices(page)) == (name == "tikhonov")
+
+
+def test_results_come_first_and_damping_is_folded(shown: Any, runs: dict[str, Path]) -> None:
+    page = shown(runs["hf"], runs["task"], folded=True)
+    lines = page.run("[...document.querySelector('main').firstChild.children].map((line) => line.innerText)")
+    verdicts = [read_run(RunFolder(runs[name]), name)["verdict"] for name in ("hf", "task")]
+    assert lines == [f"{letter} {text}" for letter, text in zip("AB", verdicts, strict=True)]
+    closed = "[...document.querySelectorAll('details')].map((each) => [each.innerText, each.open])"
+    assert page.run(closed) == [["Damping and trust", False], ["Conjugate gradient", False]]
+    assert "steps" in page.run("document.querySelector('.controls').innerText")
+    page.run("document.querySelector('summary').click()")
+    page.frame()
+    assert vertices(page)["Damping", 0, "mu"][0] == 6
 
 
 def test_summary_samples_and_options_are_there(shown: Any, runs: dict[str, Path]) -> None:

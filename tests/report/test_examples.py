@@ -41,6 +41,9 @@ def test_examples_of_scaled_arrays_are_in_the_units_of_the_data(arrays: Path) ->
     outputs = predict(net, theta, given.batch, scaling=given.scaling).outputs
     assert found is not None
     assert found["outputs"] == ["output 0", "output 1", "output 3"]  # output 2 does not vary
+    score = hfrnn.score(net, theta, given.batch, scaling=given.scaling)
+    errors = [f"{score.outputs[str(k)]['rmse']:#.4g}" for k in range(3)]
+    assert found["score"] == f"RMSE {', '.join(errors)} and 1 more, fit {score.overall['fit']:.1f}%"
     assert len(found["sequences"]) == 3
     for b, each in enumerate(found["sequences"]):
         length = int(given.batch.lengths[b])

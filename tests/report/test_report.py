@@ -22,6 +22,7 @@ from hfrnn.engine import sampling
 from hfrnn.errors import InputError, NonFiniteError, StorageError
 from hfrnn.report import make_page, write_report
 from hfrnn.report.values import NUMBERS, WORDS, option_rows, read_run, run_names
+from hfrnn.report.verdict import verdict
 from hfrnn.runs.folder import RunFolder
 from hfrnn.training.trainer import Callback
 
@@ -70,6 +71,25 @@ def test_the_facts_are_those_of_the_run(runs: dict[str, Path]) -> None:
     assert facts["hfrnn"] == RunFolder(runs["hf"]).versions()["hfrnn"]
     task = read_run(RunFolder(runs["task"]), "task")["facts"]
     assert re.fullmatch(r"loss \S+, [\d.]+% wrong", task["best validation"])
+
+
+def test_a_run_begins_with_its_best_score_and_what_came_after(runs: dict[str, Path]) -> None:
+    for losses, since in (
+        ([3.0, 2.0, 1.0], "3 of 3, the last one"), ([3.0, 1.0, 2.0, 4.0], "2 of 4, rising since"),
+        ([1.0, None, 3.0, 2.0], "1 of 4, not better since"), ([1.0, 1.0001, 1.0002], "1 of 3, not better since"),
+        ([-1.0, -0.9, -0.5], "1 of 3, rising since"),
+    ):  # fmt: skip
+        columns = {"update": range(1, len(losses) + 1), "valid_loss": losses}
+        columns |= dict.fromkeys(("valid_errors", "valid_bits"), [None] * len(losses))
+        found = verdict("a.csv", "", columns, "RMSE 2.000, fit 90.0%")
+        assert found == f"a.csv: RMSE 2.000, fit 90.0%; validation best at {since}"
+    best = json.loads((runs["hf"] / "summary.json").read_text())["best"]
+    words = f": {best['valid_bits']:.4f} bits per character, perplexity {best['valid_perplexity']:.2f}; validation best"
+    assert f"{words} at {best['update']} of 6" in read_run(RunFolder(runs["hf"]), "hf")["verdict"]
+    task = read_run(RunFolder(runs["task"]), "task")
+    assert re.match(r"addition: [\d.]+% wrong, RMSE \S+, fit \S+%; ", task["verdict"])
+    assert "steps" in task["facts"]
+    assert "symbols" not in task["facts"]
 
 
 def test_an_older_log_without_the_newer_columns_is_shown_with_its_failed_updates(run: Path) -> None:

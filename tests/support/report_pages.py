@@ -30,9 +30,11 @@ def in_browser(test: Any) -> Any:
     return pytest.mark.nightly(needs_browser(test))
 
 
-def open_page(page: browser.Page, file: Path, **how: Any) -> None:
+def open_page(page: browser.Page, file: Path, folded: bool = False, **how: Any) -> None:
     page.open(file, **how)
     page.run(f"{HELPERS}; 0" if page.run("typeof charts") == "undefined" else "0")
+    if not folded:
+        page.run("document.querySelectorAll('details').forEach((each) => { each.open = true; }); renderAll(); 0")
 
 
 def number(value: float | None) -> str:
