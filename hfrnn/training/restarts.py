@@ -6,7 +6,8 @@ RUN/config.toml, ...                the files of the best run, copied when all h
 RUN/.lock                           exists while the restarts are running
 
 The runs are trained one after another, each with all threads and with limits of its own, so each has the bits of a
-single run with its seed. A process may be killed at any moment: `best` in restarts.json is written last.
+single run with its seed. An interrupted run gets what is left of its time limit. A process may be killed at any
+moment: `best` in restarts.json is written last.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ FIGURES = ("train_loss", "train_bits", "valid_loss", "valid_bits", "valid_errors
 """Names of the figures of the best record that the table has."""
 GOALS = (*LIMITS, "target_bits", "patience")
 """Options that must be the same in all restarts, for their results to be comparable."""
+LEAST_SECONDS = 1e-3
+"""Time limit of an interrupted run that has used up its own: it ends after one update."""
 
 NewRun = Callable[["TrainConfig", "Restarts"], TrainingResult]
 """Trains a new run, after `Restarts.place` has chosen its folder."""
@@ -219,6 +222,14 @@ def folder_to_resume(run: str | Path) -> RunFolder:
     if not (restarts.folder(1) / "config.toml").is_file():
         raise CheckpointError(f"{run} holds no run: its process was killed at the start; delete it, and start again")
     return RunFolder(restarts.folder(1))
+
+
+def with_time_left(config: TrainConfig, folder: RunFolder) -> TrainConfig:
+    """Return the options of an interrupted restart, whose time limit is what its updates have left of it."""
+    if config.time_limit is None:
+        return config
+    used = sum(float(record["seconds_update"]) for record in folder.metrics())
+    return config.replace(minutes=max(config.time_limit - used, LEAST_SECONDS) / 60)
 
 
 def train_restarts(restarts: Restarts, config: TrainConfig, new: NewRun, resumed: ResumedRun) -> TrainingResult:

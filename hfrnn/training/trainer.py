@@ -51,6 +51,7 @@ from hfrnn.training.restarts import (
     train_restarts,
     unfinished,
     wanted_restarts,
+    with_time_left,
 )
 from hfrnn.training.run_state import ResumeCommand, RunState, before_next_update
 from hfrnn.training.setup import (
@@ -287,6 +288,8 @@ class Trainer(TrainingRun):
         interruption.saved = before_next_update(folder, None if restarts is None else restarts.path)
         stored = folder.config()
         config = resumed_config(stored, changes)
+        if restarts is not None:
+            config = with_time_left(config, folder)
         if ranks.leads:
             folder.lock.acquire()
         try:

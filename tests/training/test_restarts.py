@@ -12,6 +12,7 @@ import hfrnn
 from hfrnn.errors import CheckpointError, InputError, NonFiniteError
 from hfrnn.files import write_atomic
 from hfrnn.ranks.one import Ranks
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.lock import FolderLock
 from hfrnn.training.restarts import wanted_restarts
 from hfrnn.training.signals import Interrupted
@@ -78,6 +79,35 @@ def test_interrupted_restarts_are_resumed_where_they_stopped(done, tmp_path):
     assert [row["valid_loss"] for row in result.summary["restarts"]] == [
         row["valid_loss"] for row in done[0].summary["restarts"]
     ]
+
+
+def test_an_interrupted_restart_gets_what_is_left_of_its_minutes(tmp_path):
+    def stop(record):
+        noted.append(record["seconds_update"])
+        if len(noted) == 2:
+            raise KeyboardInterrupt
+
+    noted, limits = [], []
+    with pytest.raises(Interrupted, match="after update 2 in restart-1"):
+        trained(tmp_path, callbacks=[callback(on_update=stop)], restarts=2, updates=3, minutes=5)
+    watch = callback(on_start=lambda trainer: limits.append(trainer.config.time_limit))
+    hfrnn.train(resume=tmp_path / "run", callbacks=[watch])
+    assert limits == pytest.approx([300 - sum(noted), 300], abs=1e-9)
+    assert RunFolder(tmp_path / "run/restart-1").config().time_limit == 300
+
+
+def test_a_restart_without_time_left_ends_after_an_update(tmp_path):
+    def stop(record):
+        folder = RunFolder(tmp_path / "run/restart-1")
+        records = folder.metrics()
+        records[-1]["seconds_update"] = 301.0
+        (folder.path / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        trained(tmp_path, callbacks=[callback(on_update=stop)], restarts=2, updates=3, minutes=5)
+    result = hfrnn.train(resume=tmp_path / "run")
+    assert [(row["updates"], row["stopped"]) for row in result.summary["restarts"]] == [(2, "time"), (3, "updates")]
 
 
 def test_a_restart_whose_loss_is_not_finite_counts_with_its_best_state(tmp_path):
