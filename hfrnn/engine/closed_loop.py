@@ -8,6 +8,7 @@ R1  Rx_t[i] = m_t gain * Rz_{t-1}[k]                             F1 by the rules
 R2  RU_t += Rx_t @ W_x                                           F1 of input_map.py, in every layer that reads x
 
 B1  dx_t = dU_t @ W_x.T                                          adjoint of R2, the sum over these layers
+                                                                 and, with `feedthrough`, what the outputs send to x_t
 B2  dz_{t-1}[k] += m_t gain * dx_t[i]                            adjoint of R1
 
 A step needs the outputs of the one before, so every segment has one step. The inputs x_t of all steps are kept. They
@@ -30,6 +31,7 @@ from hfrnn.checks import ZERO_TO_ONE, count, instance, number
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.feedback import Columns, Feedback, listed_columns, make_feedback
+from hfrnn.engine.heads.output_map import INPUT
 from hfrnn.engine.input_map import Groups, InputMap
 from hfrnn.engine.layers import Layer
 from hfrnn.engine.noise import random_bits, stream_keys
@@ -161,7 +163,8 @@ class LoopInputs(InputMap):
         self.gain, self.offset = (asarray(each, dtype=kind) for each in (feedback.gain, feedback.offset))
         x: Array = asarray(batch.inputs, dtype=scratch.dtype).copy()
         self.values = self.x = x
-        self.Rx, self.dx = (backend.zeros((T, batch.B, n_in), scratch.dtype) for T in (batch.T, 1))
+        self.Rx = backend.zeros((batch.T, batch.B, n_in), scratch.dtype)
+        self.dx, self._of_output = (backend.zeros((1, batch.B, n_in), scratch.dtype) for _ in range(2))
 
     def rforward(
         self, l: int, p: Groups, v: Groups, span: slice, below: Array | None, Rbelow: Array | None, RU: Array
@@ -182,6 +185,20 @@ class LoopInputs(InputMap):
             for start, first, width in self.layers[l].direct.runs:
                 W = p[f"layer{l}"]["W_x"][:, first : first + width]
                 rows(self.dx)[...] += rows(dU)[:, start : start + width] @ W.T  # B1
+
+    def dense_tangent(self, v: Groups, span: slice) -> Array:
+        """Return the tangent Rx (1, B, n_in), with which `feedthrough` feeds the output."""
+        return self.Rx[span]
+
+    def dense_backward(self, span: slice, dx: Array, grad: Groups) -> None:
+        """Keep dx (1, B, n_in), what the loss sends to the inputs of a step by `feedthrough`."""
+        self._of_output[...] = dx
+
+    def begin_adjoint(self, more: Array | None) -> None:
+        """Let dx begin with what `feedthrough` sends: from the loss, and `more` (1, B, n_in) from the next step."""
+        self.dx[...] = self._of_output  # B1
+        if more is not None:
+            self.dx += more  # B1
 
     def feed(self, t: int, z: Array) -> None:
         """Replace the chosen inputs of step t by outputs z (B, n_out) of the step before (F1)."""
@@ -214,14 +231,15 @@ class ClosedLoopSweep(Sweep):
     def _forward(self, segment: Segment, state: States, records: bool) -> States:
         after = super()._forward(segment, state, records)
         if self.inputs.fed[segment.span.stop]:
-            z = self.layout.head.outputs(self.p["output"], segment.hs, self._tape)
+            z = self.layout.head.outputs(self.p["output"], self.fed(segment), self._tape)
             self.inputs.feed(segment.span.stop, z[0])
         return after
 
     def _rforward(self, segment: Segment, v: Groups, Rstate: States) -> States:
         after = super()._rforward(segment, v, Rstate)
         if self.inputs.fed[segment.span.stop]:
-            Rz = self.layout.head.routputs(self.p["output"], v["output"], segment.hs, segment.Rhs, self._tape)
+            own, vown, fed, Rfed = self.p["output"], v["output"], self.fed(segment), self.Rfed(segment, v)
+            Rz = self.layout.head.routputs(own, vown, fed, Rfed, self._tape)
             self.inputs.feed_tangent(segment.span.stop, Rz[0])
         return after
 
@@ -229,12 +247,15 @@ class ClosedLoopSweep(Sweep):
         self, segment: Segment, dhs: list[Array], dstate: States, grad: Groups,
         preactivation_adjoints: list[Array] | None = None,
     ) -> States:  # fmt: skip
+        of_input = None
         if self.inputs.fed[segment.span.stop]:
             head, t = self.layout.head, segment.span.stop
-            more = {l: self.scratch.get(f"loop_dhs{l}", dhs[l].shape) for l in head.widths}
+            shape = dhs[0].shape[:2]
+            more = {l: self.scratch.get(f"loop_dhs{l}", (*shape, width)) for l, width in head.widths.items()}
             dz = self.inputs.adjoint(t, head.n_outputs)
-            head.backward(self.p["output"], segment.hs, dz, self._tape, grad["output"], more)
+            head.backward(self.p["output"], self.fed(segment), dz, self._tape, grad["output"], more)
+            of_input = more.pop(INPUT, None)
             for l, dh in more.items():
                 dhs[l] += dh
-        self.inputs.dx[...] = 0
+        self.inputs.begin_adjoint(of_input)
         return super()._backward(segment, dhs, dstate, grad, preactivation_adjoints)

@@ -372,13 +372,15 @@ class Layout:
             raise InputError(f"initial_state has {counted(width, 'column')}, and the network's state {n} entries "
                              f"({names}): give one column for each")  # fmt: skip
 
-    def _numbers(self, numbers: Array) -> Array:
-        """Return the recordings of the sequences on the device after checking them."""
-        high = int(numbers.max().item())
+    def _numbers(self, numbers: Array) -> Array | None:
+        """Return the recordings of the sequences on the device after checking them; None if it has learned none."""
+        low, high = int(numbers.min().item()), int(numbers.max().item())
+        if low < -1:
+            raise InputError(f"initial_state has the recording {low}: give numbers from 0, or -1 for another recording")
         if high >= self.recordings:
             raise InputError(f"initial_state has the recording {high}: this network has learned {self.recordings}, "
                              "counted from 0; -1 stands for another one")  # fmt: skip
-        return self.backend.asarray(numbers)
+        return self.backend.asarray(numbers) if self.recordings else None
 
     def _state_of(self, rows: Any) -> list[dict[str, Any]]:
         """Return the state of rows (B, n); the time of clockwork is 0."""

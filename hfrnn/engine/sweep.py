@@ -176,7 +176,7 @@ class Sweep:
             if self.keep is not Keep.ALL:
                 self._losses(segment)
             own, vown, gown = (groups["output"] for groups in (self.p, vgroups, grad))
-            fed, Rfed = self.fed(segment), self._Rfed(segment, vgroups)
+            fed, Rfed = self.fed(segment), self.Rfed(segment, vgroups)
             head.product(own, vown, fed, Rfed, segment.scored, segment.head_tape, gown, dhs)
 
         strength = structural / self.total_weight
@@ -257,7 +257,7 @@ class Sweep:
         Rz = self.backend.empty((self.batch.T, self.batch.B, head.n_outputs), self.scratch.dtype)
 
         def collect(segment: Segment) -> None:
-            p, v, fed, Rfed = self.p["output"], vgroups["output"], self.fed(segment), self._Rfed(segment, vgroups)
+            p, v, fed, Rfed = self.p["output"], vgroups["output"], self.fed(segment), self.Rfed(segment, vgroups)
             Rz[segment.span] = head.routputs(p, v, fed, Rfed, segment.head_tape)
 
         self._rforward_over_segments(vgroups, collect)
@@ -385,7 +385,7 @@ class Sweep:
         """Return what feeds the output: the hidden states of all layers and, with `feedthrough`, the input."""
         return [*segment.hs, self.inputs.dense(self.p, segment.span)] if self.layout.feedthrough else segment.hs
 
-    def _Rfed(self, segment: Segment, v: Groups) -> list[Array]:
+    def Rfed(self, segment: Segment, v: Groups) -> list[Array]:
         """Return the tangents of `fed` along v."""
         return [*segment.Rhs, self.inputs.dense_tangent(v, segment.span)] if self.layout.feedthrough else segment.Rhs
 

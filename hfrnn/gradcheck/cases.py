@@ -79,7 +79,11 @@ def cases_of(arch: str, seed: int) -> Iterator[Case]:
         name = ", ".join(f"{option} {value}" for option, value in options.items())
         stacked = {**options, "hidden": 2 * (options.get("hidden", 2),)}
         yield _case(name, arch, "softmax", rng, mixed=True, carried=True, **stacked)
-    for name, more in (("closed loop", {"hidden": (2, 2)}), ("closed loop, lengths", {"mixed": True})):
+    loops: dict[str, dict[str, Any]] = {
+        "closed loop": {"hidden": (2, 2)},
+        "closed loop, lengths, feedthrough": {"mixed": True, "feedthrough": True},
+    }
+    for name, more in loops.items():
         case = _case(name, arch, "squared", rng, real=True, **more)
         yield replace(case, closed_loop=ClosedLoop(0.7, [2, None, 0], _LOOP_UNITS, seed=seed))
 

@@ -101,14 +101,27 @@ BROKEN = {
     "no adjoint of the inputs": (LoopInputs, "backward", InputMap.backward),
     "adjoints of all steps": (LoopInputs, "adjoint", lambda self, t, n_out: self.dx[:, :, :n_out]),
     "no feedback": (ClosedLoopSweep, "_forward", Sweep._forward),
+    "no tangent by feedthrough": (LoopInputs, "dense_tangent", InputMap.dense_tangent),
+    "no adjoint by feedthrough": (LoopInputs, "begin_adjoint", lambda self, more: self.dx.fill(0)),
+    "no adjoint of the loss by feedthrough": (LoopInputs, "dense_backward", InputMap.dense_backward),
 }
+
+
+def noticed(feedthrough: bool) -> bool:
+    """Whether a check of a closed loop finds an error."""
+    loops = (case for case in cases_of("rnn", 0) if case.closed_loop is not None)
+    case = next(case for case in loops if case.net.feedthrough == feedthrough)
+    return any(error > gradcheck.TOLERANCES[name] for name, error, _ in gradcheck.check_case(case))
+
+
+def test_outputs_may_also_depend_directly_on_inputs_that_are_outputs() -> None:
+    assert not noticed(feedthrough=True)
 
 
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_routine_is_noticed(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = next(case for case in cases_of("rnn", 0) if case.closed_loop is not None)
     monkeypatch.setattr(*BROKEN[what])
-    assert any(error > gradcheck.TOLERANCES[name] for name, error, _ in gradcheck.check_case(case))
+    assert noticed("feedthrough" in what)
 
 
 def test_what_has_no_closed_loop_is_refused() -> None:

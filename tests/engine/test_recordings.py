@@ -65,6 +65,12 @@ def test_numbers_are_checked() -> None:
     x = np.zeros((4, 2, 2))
     with pytest.raises(InputError, match="has the recording 2: this network has learned 2"):
         net.run(net.init(), hfrnn.Batch(x, initial_state=np.array([0, 2])))
+    with pytest.raises(InputError, match="has the recording -2: give numbers from 0, or -1"):
+        net.run(net.init(), hfrnn.Batch(x, initial_state=np.array([0, -2])))
+    learned = hfrnn.Network("rnn", 2, 3, 1, "squared", learn_initial_state=True)  # of no recording by itself
+    unknown = hfrnn.Batch(x, initial_state=np.array([-1, -1]))
+    theta = learned.init(seed=0)
+    np.testing.assert_array_equal(learned.run(theta, unknown)[0], learned.run(theta, hfrnn.Batch(x))[0])
     with pytest.raises(InputError, match="the recording of each sequence"):
         hfrnn.Batch(x, initial_state=np.array([0, 1, 1]))
 
