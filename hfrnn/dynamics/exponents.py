@@ -7,7 +7,7 @@ E1  Q_t R_t = J_t Q_{t-1}                               Benettin et al. 1980; Sh
 E2  exponent_i = mean over t of log |R_t[i, i]|         in nats per step
 
 Where the network runs freely, the next input x belongs to the state: (h, x) goes to (F(h, x), S(z)). S is the scaling
-that makes an input of the outputs z.
+that makes an input of the outputs z, F1 of engine/feedback.py.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hfrnn.checks import count, function
 from hfrnn.data.scaling import Scaling
 from hfrnn.dynamics.state_vectors import Clock
 from hfrnn.dynamics.transition import Transition
+from hfrnn.engine.feedback import make_feedback
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, Message, NonFiniteError
 from hfrnn.wording import counted
@@ -124,7 +125,7 @@ def lyapunov(
     free_steps = count("free_steps", free_steps, 1, or_none=True)
     series = step.time_series(inputs, scaling)
     T, B = series.shape[:2]
-    given = (step.learned_state(B), step.places.clock()) if state is None else step.places.checked("state", state)
+    given = step.first_state(B) if state is None else step.places.checked("state", state)
     if len(given[0]) != B:
         raise InputError(f"state has {counted(len(given[0]), 'sequence')}, and inputs has {B}: give one state for each")
     total = T if free_steps is None else free_steps
@@ -210,11 +211,11 @@ def _free(
             f"the outputs of this network cannot be its inputs: n_in is {net.n_in}, n_out is {net.n_out} and the "
             f"loss is {net.loss_name!r}; a free run needs real inputs, as many real outputs, and the loss 'squared'"
         )
+    loop = make_feedback(net, None, scaling)
 
     def next_input(z: HostArray) -> HostArray:
-        return z if scaling is None else scaling.scale_inputs(scaling.unscale_outputs(z))
+        return loop.gain * z + loop.offset
 
-    slope = next_input(np.ones(net.n_in)) - next_input(np.zeros(net.n_in))
     handed: list[HostArray] = []
     for inputs in series:
         h, handed, clock = step.forward(h, inputs, clock)
@@ -224,7 +225,7 @@ def _free(
         after, handed, clock = step.forward(_copies(h, k), _copies(x, k), clock, records=True)
         rows = _rows(Q)
         tangents, Rhanded = step.tangents(rows[:, :n], rows[:, n:])
-        Rx = slope * step.output_tangents(handed, Rhanded)
+        Rx = loop.gain * step.output_tangents(handed, Rhanded)
         h, x = after[:B], next_input(step.outputs([each[:B] for each in handed]))
         _check_finite(h, t + 1)
         Q, grown[t] = _orthonormal(_directions(np.concatenate([tangents, Rx], axis=1), B))

@@ -71,7 +71,7 @@ class Trajectories:
     states: HostArray
     """(T, B, n), after every step, the entries in the order of `to_vectors`."""
     outputs: HostArray
-    """(T, B, n_out), in the units of the data for the squared loss; logits for the other losses."""
+    """(T, B, n_out), in the units of the data for the squared loss; for the others, the outputs of `net.run`."""
     conditions: dict[str, HostArray]
     """The conditions by name, a value for each sequence, (B,)."""
     names: list[str]
@@ -176,13 +176,10 @@ def trajectories(
     B = batch.B
     found = _conditions(conditions, B)
     series = step.time_series(host_copy(batch.inputs), scaling, "inputs of the batch")
-    h, clock = step.learned_state(B), step.places.clock()
-    if batch.initial_state is not None:
-        h, clock = step.places.checked("initial_state", list(batch.initial_state))
-    states, outputs = step.run(series, h, clock)
+    states, outputs = step.run(series, *step.first_state(B, batch.initial_state))
     lengths = np.full(B, batch.T) if batch.lengths is None else np.asarray(host_copy(batch.lengths))
     padding = np.arange(batch.T)[:, None] >= lengths
-    if scaling is not None:
+    if scaling is not None and net.loss_name == "squared":
         outputs = scaling.unscale_outputs(outputs)
     states[padding] = outputs[padding] = np.nan
     return Trajectories(states, outputs, found, step.places.names)
@@ -226,7 +223,7 @@ class Perturbation:
     states: HostArray
     """(T, C, B, n), after every step from the changed states."""
     outputs: HostArray
-    """(T, C, B, n_out), in the units of the data for the squared loss; logits for the other losses."""
+    """(T, C, B, n_out), in the units of the data for the squared loss; for the others, the outputs of `net.run`."""
     unchanged_states: HostArray
     """(T, B, n)."""
     unchanged_outputs: HostArray
@@ -288,6 +285,6 @@ def perturb(
     together = np.concatenate([h[None], every]).reshape(-1, step.n)
     copies = np.tile(series, (1, C + 1, *(1,) * (series.ndim - 2)))
     states, outputs = step.run(copies, together, clock)
-    outputs = outputs if scaling is None else scaling.unscale_outputs(outputs)
+    outputs = scaling.unscale_outputs(outputs) if scaling is not None and net.loss_name == "squared" else outputs
     states, outputs = (x.reshape(T, C + 1, B, -1) for x in (states, outputs))
     return Perturbation(states[:, 1:], outputs[:, 1:], states[:, 0], outputs[:, 0])

@@ -26,8 +26,10 @@ from hfrnn.checks import instance, is_whole
 from hfrnn.data.scaling import Scaling
 from hfrnn.dynamics.products import RepeatedRows, Zeros
 from hfrnn.dynamics.state_vectors import Clock, StateVectors, on_host
+from hfrnn.engine.batch import Batch, GivenState
 from hfrnn.engine.layers import Columns
 from hfrnn.engine.network import Network
+from hfrnn.engine.states import SegmentStates
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.kernels.base import Tape
 
@@ -145,13 +147,15 @@ class Transition:
         series = self.series(found, found.shape[:2], name)
         return series if scaling is None or axes == 2 else np.asarray(scaling.scale_inputs(series))
 
-    def learned_state(self, B: int) -> HostArray:
-        """Return the vectors (B, n) before the first step: zeros, or what the network has learned."""
-        found = np.zeros((B, self.n))
-        if self.net.learn_initial_state:
-            for l, name, shape, place in self.places.parts:
-                found[:, place] = np.broadcast_to(self.p[f"layer{l}"][f"{name}0"], shape).reshape(-1)
-        return found
+    def first_state(self, B: int, given: GivenState | None = None) -> tuple[HostArray, Clock]:
+        """Return the vectors (B, n) and the integers before the first step.
+
+        `given` is the initial state of a batch, in any of its forms; without one it is what the network has learned, or
+        zeros.
+        """
+        ready = self.net.prepare(Batch(np.zeros((1, B), np.int64)).with_state(given), targets_needed=False)
+        buffers = Buffers(get_backend("numpy"), "float64")
+        return self.places.checked("initial_state", SegmentStates(self.net, ready, buffers, 0).initial(self.p))
 
     # ------------------------------------------------------------------ a step and its tangents and adjoints
 
@@ -247,7 +251,7 @@ class Transition:
         return self.places.pack(before), dinputs
 
     def outputs(self, handed: list[HostArray]) -> HostArray:
-        """Return the outputs (B, n_out) before the loss's own function (logits), from what feeds them."""
+        """Return the outputs (B, n_logits) before the loss's own function (logits), from what feeds them."""
         z = self.net.head.outputs(self.p["output"], [h[None] for h in handed], self._head_tape())
         return np.array(self.net.head.logits(self.net.backend, z)[0])
 
@@ -262,9 +266,9 @@ class Transition:
         return np.array(Rz[0])
 
     def run(self, series: HostArray, vectors: HostArray, clock: Clock) -> tuple[HostArray, HostArray]:
-        """Return the vectors (T, B, n) and outputs (T, B, n_out) after every step; they have to be finite."""
+        """Return the vectors (T, B, n) and outputs (T, B, n_logits) after every step; they have to be finite."""
         (T, B), states = series.shape[:2], np.empty((*series.shape[:2], self.n))
-        outputs = np.empty((T, B, self.net.n_out))
+        outputs = np.empty((T, B, self.net.head.n_logits))
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
             for t in range(T):
                 vectors, handed, clock = self.forward(vectors, series[t], clock)

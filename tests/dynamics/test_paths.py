@@ -77,3 +77,15 @@ def test_a_perturbed_run_is_the_run_from_the_changed_state() -> None:
     np.testing.assert_array_equal(alike.states[:, :, 0], found.states[:, :, 0])
     with pytest.raises(hfrnn.InputError, match="changes"):
         perturb(NET, THETA, X, state, np.zeros(6))
+
+
+def test_all_forms_of_an_initial_state_and_losses_with_more_outputs_are_those_of_run() -> None:
+    rows = np.random.default_rng(2).standard_normal((4, 6))
+    own = hfrnn.Network("lstm", 2, 3, 1, "gaussian", dtype="float64", recordings=2)
+    theta = np.random.default_rng(3).standard_normal(own.n_parameters)
+    for state in (rows, np.where([[True], [False]] * 2, rows, np.nan), np.array([1, -1, 0, 1]), None):
+        batch = hfrnn.Batch(X, initial_state=state)
+        found = trajectories(own, theta, batch, scaling=SCALING).outputs
+        scaled = hfrnn.Batch(SCALING.scale_inputs(X), initial_state=state)
+        np.testing.assert_allclose(found, own.run(theta, scaled)[0], rtol=1e-11, atol=1e-13)
+    assert perturb(own, theta, X, rows, np.eye(6), SCALING).outputs.shape == (6, 6, 4, 2)
