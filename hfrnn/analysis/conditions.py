@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hfrnn.arrays.backend import HostArray, get_backend
 from hfrnn.data.named_arrays import read_labels
 from hfrnn.data.ragged import first_rows
-from hfrnn.engine.batch import Batch
+from hfrnn.engine.batch import Batch, chosen_states
 from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import InputError
 from hfrnn.wording import one_line
@@ -40,7 +40,7 @@ def at_last_step(batch: Batch) -> Batch:
         last = np.maximum.reduceat(np.where(_above_zero(given[at]), np.arange(at.size), -1), starts)
         rows, weights = at[last[last >= 0]], np.zeros_like(given)
         weights[rows] = given[rows]
-        return RaggedBatch(replace(pool, w=weights), batch.numbers)
+        return RaggedBatch(replace(pool, w=weights), batch.numbers, batch.initial_state)
     scored = _scored_steps(batch)
     steps = np.arange(batch.T)[:, None]
     return masked(batch, scored & (steps == np.where(scored, steps, -1).max(axis=0)))
@@ -76,13 +76,14 @@ def by_condition(
 
 
 def _sequences(batch: Batch, which: HostArray) -> Batch:
-    """Return some sequences of a batch without an initial state of its own."""
+    """Return some sequences of a batch, by their numbers, with their initial states."""
+    state = chosen_states(batch.initial_state, which)
     if isinstance(batch, RaggedBatch):
-        return RaggedBatch(batch.pool, batch.numbers[which])
+        return RaggedBatch(batch.pool, batch.numbers[which], state)
     inputs, targets, weights = (
         None if each is None else each[:, which] for each in (batch.inputs, batch.targets, batch.weights)
     )
-    return Batch(inputs, targets, weights, None if batch.lengths is None else batch.lengths[which])
+    return Batch(inputs, targets, weights, None if batch.lengths is None else batch.lengths[which], state)
 
 
 def _trials(batch: Batch) -> int:

@@ -34,6 +34,7 @@ from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.checks import NOT_NEGATIVE, count, instance, number
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.layers import state_of_rows, state_rows, state_width
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.engine.states import States
@@ -119,7 +120,7 @@ def estimate_initial_state(
     host = type(net)(**{**net.config, "dtype": "float64", "l2": 0.0}, backend="numpy")
     weights = net.backend.to_host(theta).astype("float64")
     size = max(NUMBERS // (min(steps, batch.T) * max(layer.slots for layer in host.layers)), 1)
-    n = _rows(host.zero_state(1)).shape[1]
+    n = state_width(host.layers)
     together = max(size // n, 1)
     found, known = [], False
     for start in range(0, batch.B, together):
@@ -172,8 +173,9 @@ class _Fit:
         self.net, self.theta, self.ridge, self.size = net, theta, ridge, size
         self.batch = net.prepare(batch)
         self.sweep = Sweep(net, self.batch, 1.0)
-        self.template = [dict(layer) for layer in self.sweep.states.initial(net.groups(theta))]
-        self.s0 = _rows(self.template)
+        start = self.sweep.states.initial(net.groups(theta))
+        self.integers = [{name: x for name, x in layer.items() if isinstance(x, int)} for layer in start]
+        self.s0 = state_rows(start)
 
     def run(self, tolerance: float = TOLERANCE) -> States:
         """Return the states (B, ...) that minimize E1."""
@@ -189,14 +191,15 @@ class _Fit:
             d = solve(G, -slope, self.ridge + mu)  # E2
             tried = self.loss(s + d)
             falls = -(d * (slope + 0.5 * (np.einsum("bij,bj->bi", G, d) + self.ridge * d))).sum(axis=1)
-            last = falls <= ROUNDING * loss  # the loss no longer shows whether such a step is better
-            better = running & (tried < np.where(last, (1 + ROUNDING) * loss, loss))
+            scale = abs(loss)  # that of a density may be below 0
+            last = falls <= ROUNDING * scale  # the loss no longer shows whether such a step is better
+            better = running & (tried < np.where(last, loss + ROUNDING * scale, loss))
             ratio = np.where(better & ~last, (loss - tried) / np.where(falls > 0, falls, 1.0), last)  # E3
             s[better] += d[better]
             loss = np.where(better, tried, loss)
             mu = np.where(ratio > 0.75, np.where(mu > LEAST_DAMPING * size, mu / 10, 0.0), mu)
             mu = np.where(ratio < 0.25, np.maximum(4 * mu, FIRST_DAMPING**2 * size), mu)
-            running &= falls > tolerance * loss
+            running &= falls > tolerance * scale
             if not running.any():
                 break
         return self.state(s)
@@ -210,7 +213,7 @@ class _Fit:
 
     def slope(self, s: HostArray) -> HostArray:
         """Return the gradient of E1 in the state of each sequence, (B, n)."""
-        return _rows(self.sweep.state_gradient(self.theta, self.state(s))) + self.ridge * (s - self.s0)
+        return state_rows(self.sweep.state_gradient(self.theta, self.state(s))) + self.ridge * (s - self.s0)
 
     def matrix(self, s: HostArray) -> NDArray[np.float64]:
         """Return J'HJ of each sequence at its state, (B, n, n): column j is the product with e_j."""
@@ -222,25 +225,13 @@ class _Fit:
                 self.products = m, Sweep(self.net, _copies(self.batch, m), 1.0)
             state, unit = self.state(np.repeat(s, m, axis=0)), np.tile(np.eye(n)[columns], (B, 1))
             found = self.products[1].state_product(self.theta, state, self.state(unit, tangent=True))
-            G[:, :, columns] = _rows(found).reshape(B, m, n).swapaxes(1, 2)
+            G[:, :, columns] = state_rows(found).reshape(B, m, n).swapaxes(1, 2)
         return (G + G.swapaxes(1, 2)) / 2
 
     def state(self, rows: HostArray, tangent: bool = False) -> States:
         """Return rows (B, n) as a state of B sequences; a tangent has no integers."""
-        found: States = []
-        at = 0
-        for layer in self.template:
-            found.append({})
-            for name, value in layer.items():
-                if isinstance(value, int):
-                    found[-1] |= {} if tangent else {name: value}
-                    continue
-                shape = value.shape[:-2] + value.shape[-1:]
-                width = int(np.prod(shape))
-                entries = rows[:, at : at + width].reshape(len(rows), *shape)
-                found[-1][name] = np.ascontiguousarray(np.moveaxis(entries, 0, -2))
-                at += width
-        return found
+        found: States = state_of_rows(self.net.layers, rows)
+        return found if tangent else [layer | own for layer, own in zip(found, self.integers, strict=True)]
 
 
 def solve(G: NDArray[np.float64], b: HostArray, shift: Any) -> HostArray:
@@ -252,12 +243,6 @@ def solve(G: NDArray[np.float64], b: HostArray, shift: Any) -> HostArray:
     along = np.einsum("bij,bi->bj", vectors, b)
     found: HostArray = np.einsum("bij,bj->bi", vectors, inverse * along)
     return found
-
-
-def _rows(state: Any) -> HostArray:
-    """Return the arrays of a state side by side, (B, n): layer by layer, names in their order; without integers."""
-    arrays = [x for layer in state for x in layer.values() if not isinstance(x, int)]
-    return np.concatenate([np.moveaxis(x, -2, 0).reshape(x.shape[-2], -1) for x in arrays], axis=1)
 
 
 def _pieces(n: int, most: int) -> Iterator[slice]:

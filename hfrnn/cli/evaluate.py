@@ -407,7 +407,7 @@ def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
 def _condition_lines(found: Mapping[str, Any], names: list[str]) -> list[str]:
     """Return a table of conditions: trials, steps and figures."""
     last = {"trial_accuracy": "at the end"} if "trial_accuracy" in found else {}
-    width = max(len(found["by"][:24]), *(min(len(name), 24) for name in found["conditions"])) + 1
+    width = max(len(name[:24]) for name in (found["by"], *found["conditions"])) + 1
     heads = {"trials": "trials", "steps": "steps", **{name: FIGURES[name] for name in names}, **last}
     lines = [f"{found['by'][:24]:<{width}}" + "".join(f"{head:>{_WIDTH + 2}}" for head in heads.values())]
     for name, row in found["conditions"].items():
@@ -441,19 +441,19 @@ def evaluate_steps_ahead(
 ) -> None:  # fmt: skip
     """Score predictions some steps ahead, and free runs to the end of the data for "all"; print the figures.
 
-    States are estimated from the first `estimate` targets if that is given, and then no step is left out by default.
+    States are estimated from the first `estimate` targets if that is given, and then no burn-in is left out.
     """
     from hfrnn.analysis.sequences import file_sequences, own_sequences, with_estimates
 
     ahead = [steps_of(each.strip(), "--steps-ahead") for each in steps_ahead.split(",")]
     with or_another_file(folder):
-        if washout is None:
-            washout = 0 if estimate is not None else folder.config().values.get("washout")
-        given = own_sequences(folder, part, washout) if path is None else file_sequences(folder, net, path, washout)
+        washout = folder.config().values.get("washout") if washout is None else washout
+        cut = washout if estimate is None else 0
+        given = own_sequences(folder, part, cut) if path is None else file_sequences(folder, net, path, cut)
     if given.batch.targets is None:
         raise InputError(f"{given.name} has no targets to score: give them, or use hfrnn predict --free-run")
     columns = columns_of(folder, given, net, feedback)
-    given = given if estimate is None else with_estimates(net, theta, given, estimate)
+    given = given if estimate is None else with_estimates(net, theta, given, estimate, washout or 0)
     with telling_of_compilation(net.backend.name, as_json):
         found = scores_ahead(net, theta, given, ahead, columns)
     if as_json:

@@ -242,6 +242,12 @@ def _states(
 
 def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
     """Read a table with a row for each spike of a unit, or another event: they are counted in bins."""
+    of_rows = {"initial_state": form.states, "by": form.by, "fill": form.fill}
+    if useless := next((name for name, value in of_rows.items() if value is not None), None):
+        raise InputError(Message(
+            f"{{bin}} counts the events of {{0}}, and {argument(useless)} is for the steps of a table: leave it out",
+            sheet.path,
+        ))  # fmt: skip
     if form.time is None or form.unit is None:
         raise InputError(
             Message(

@@ -12,7 +12,11 @@ import scipy.io
 from support.command_line import call, refused
 
 import hfrnn
-from hfrnn.analysis.conditions import MOST_CONDITIONS, by_condition
+from hfrnn.analysis.conditions import MOST_CONDITIONS, at_last_step, by_condition
+from hfrnn.cli.evaluate import _condition_lines
+from hfrnn.data.array_data import from_memory
+from hfrnn.engine.batch import Batch
+from hfrnn.engine.ragged_batch import RaggedBatch
 
 TRAINED: dict[str, Any] = {"arch": "rnn", "hidden": 3, "optimizer": "adam", "updates": 2, "backend": "numpy"}
 
@@ -106,3 +110,17 @@ def test_conditions_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     assert "no such array" in refused("evaluate", run, "--by", "other")
     with pytest.raises(hfrnn.InputError, match="at most 200 are shown"):
         by_condition(np.arange(MOST_CONDITIONS + 1).astype(str), hfrnn.Batch(np.zeros((2, 201, 1))), lambda batch: {})
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_trials_of_a_condition_keep_their_initial_states(ragged: bool) -> None:
+    x, state = [np.zeros((T, 1)) for T in (4, 3 if ragged else 4, 4)], [{"h": np.arange(6.0).reshape(3, 2)}]
+    pool = from_memory({"x": x, "y": [np.arange(len(each)) % 2 for each in x]}, fractions=(1, 0, 0)).train
+    batch = RaggedBatch(pool, slice(None), state) if ragged else Batch(*pool.select(slice(None)), state)
+    found: Any = by_condition(np.array(["a", "b", "a"]), batch, lambda part: {"begin": part.initial_state[0]["h"]})
+    np.testing.assert_array_equal(found["a"]["begin"], state[0]["h"][[0, 2]])
+    np.testing.assert_array_equal(at_last_step(batch).initial_state[0]["h"], state[0]["h"])
+
+
+def test_a_table_of_no_conditions_is_empty() -> None:
+    assert len(_condition_lines({"by": "kind", "conditions": {}}, ["mse"])) == 1

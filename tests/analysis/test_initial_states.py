@@ -21,8 +21,8 @@ RIDGE = 0.05
 
 
 def vector(state: Any) -> Any:
-    """The entries of a state side by side, (B, n), without integers."""
-    arrays = [x for layer in state for x in layer.values() if not isinstance(x, int)]
+    """The entries of a state side by side, (B, n), names sorted, without integers."""
+    arrays = [x for layer in state for _, x in sorted(layer.items()) if not isinstance(x, int)]
     return np.concatenate([np.moveaxis(x, -2, 0).reshape(x.shape[-2], -1) for x in arrays], axis=1)
 
 
@@ -31,7 +31,7 @@ def state_of(net: hfrnn.Network, rows: Any) -> Any:
     found, at = [], 0
     for layer in net.zero_state(len(rows)):
         found.append({})
-        for name, x in layer.items():
+        for name, x in sorted(layer.items()):
             if isinstance(x, int):
                 found[-1][name] = x
                 continue
@@ -169,3 +169,15 @@ def test_what_no_target_shows_stays_where_it_starts() -> None:
     assert (found[1] == 0.25).all()
     with pytest.raises(InputError, match="has no targets"):
         hfrnn.estimate_initial_state(net, theta, hfrnn.Batch(x), 3)
+
+
+def test_a_loss_below_0_ends_the_iterations_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = hfrnn.Network("rnn", 1, 2, 1, "gaussian", dtype="float64", output_bias=True)
+    theta, x = net.init(seed=0, scale=0.5), np.random.default_rng(0).standard_normal((6, 2, 1))
+    net.views(theta)["output.b_y"][...] = 0, -9  # a deviation of 0.01: densities above 1
+    batch = hfrnn.Batch(x, net.run(theta, hfrnn.Batch(x))[0][:, :, :1] + 1e-3)
+    assert net.loss(theta, batch) < 0
+    counts, matrix = [], _Fit.matrix
+    monkeypatch.setattr(_Fit, "matrix", lambda self, s: (counts.append(0), matrix(self, s))[1])
+    hfrnn.estimate_initial_state(net, theta, batch, 6)
+    assert len(counts) < 20

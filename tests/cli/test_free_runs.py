@@ -77,6 +77,10 @@ def test_free_runs_begin_in_an_estimated_state(runs: dict[str, Path]) -> None:
     expected = hfrnn.score_free_run(net, theta, batch, warm_up=1, **how)
     found = json.loads(call(*command).stdout)
     assert (found["washout"], found["steps_ahead"]["all"]) == (0, expected.to_json())
+    batch = with_estimates(net, theta, known, 20, 15).batch  # targets that are not scored give the state too
+    expected = hfrnn.score_free_run(net, theta, batch, **how)
+    found = json.loads(call(*command, "--washout", 15).stdout)
+    assert (found["washout"], found["steps_ahead"]["all"]) == (15, expected.to_json())
 
 
 def test_arrays_say_which_inputs_are_fed_back(runs: dict[str, Path], tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ def test_wrong_events_are_refused(tmp_path):
         read_table(events(tmp_path, [(0, 1, 0.5)]), FORM._replace(inputs=["7"]))
     with pytest.raises(InputError, match="unit="):
         read_table(events(tmp_path, [(0, 1, 0.5)]), FORM._replace(unit=None))
+    for useless, name in (({"by": "trial"}, "by"), ({"states": ["t"]}, "initial_state"), ({"fill": "linear"}, "fill")):
+        with pytest.raises(InputError, match=f"{name}= is for the steps of a table"):
+            read_table(events(tmp_path, [(0, 1, 0.5)]), FORM._replace(**useless))
     with pytest.raises(InputError, match="in seconds"):
         read_table(events(tmp_path, [(0, 1, "soon")]), FORM)
 
