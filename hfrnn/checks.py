@@ -1,15 +1,17 @@
 """Checks of arguments: one function for each kind of value, used by every public function.
 
 A check returns the value in its plain Python type. For a wrong value it raises InputError with one sentence, which
-names the argument and says what was given and what to give. With `or_none`, None is allowed too.
-`hfrnn.arrays.array_checks` checks arrays; this file does not import NumPy, so that help texts appear quickly.
+names the argument and says what was given and what to give; `near_hint` adds which name was meant. With `or_none`, None
+is allowed too. `hfrnn.arrays.array_checks` checks arrays; this file does not import NumPy, so that help texts appear
+quickly.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
 from pathlib import Path
@@ -226,3 +228,15 @@ def check_fields(options: Any) -> None:
             check, arguments, keywords = each.metadata["check"]
             value = check(each.name, getattr(options, each.name), *arguments, **keywords)
             object.__setattr__(options, each.name, value)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return the name most similar to a wrong one, or "" if none is similar."""
+    given = name[:80] if isinstance(name, str) else ""
+    return next(iter(difflib.get_close_matches(given, list(names), n=1)), "")
+
+
+def near_hint(name: str, names: Iterable[str]) -> str:
+    """Return the hint that follows an unknown name in a message: ` (did you mean mlstm?)`, or nothing."""
+    near = nearest(name, names)
+    return near and f" (did you mean {near}?)"

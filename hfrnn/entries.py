@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
-from hfrnn.checks import shown, wrong
+from hfrnn.checks import near_hint, shown, wrong
 from hfrnn.errors import InputError
-from hfrnn.option import Option, near_hint
+
+if TYPE_CHECKING:
+    from hfrnn.option import Option
 
 
 class Taker(Protocol):

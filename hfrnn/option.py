@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -49,18 +48,6 @@ def either(names: Iterable[str]) -> str:
     """Return names in a sentence: `sgd, adam or online`."""
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Return the name most similar to a wrong one, or "" if none is similar."""
-    given = name[:80] if isinstance(name, str) else ""
-    return next(iter(difflib.get_close_matches(given, list(names), n=1)), "")
-
-
-def near_hint(name: str, names: Iterable[str]) -> str:
-    """Return the hint that follows an unknown name in a message: ` (did you mean mlstm?)`, or nothing."""
-    near = nearest(name, names)
-    return near and f" (did you mean {near}?)"
 
 
 def by_name(value: float | Iterable[str]) -> Any:

@@ -33,7 +33,7 @@ ONLY_IN = {
 OPTIM_IMPORTS = {"numpy", "scipy", "hfrnn"} | set(sys.stdlib_module_names)
 NEVER = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 FILES = sorted(PACKAGE.rglob("*.py"))
-LONGEST_CHAIN = 14
+LONGEST_CHAIN = 13
 MOST_LINES = 650
 MOST_TEST_LINES = 400
 EXAMPLES = re.compile(r"\n\n *Examples\n *-----+\n.*?\n *(?=\"\"\")", re.S)

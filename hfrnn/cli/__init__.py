@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hfrnn._version import __version__
+from hfrnn.checks import nearest
 from hfrnn.cli.arguments import told
 from hfrnn.cli.completion import completion
 from hfrnn.cli.data import data
@@ -34,7 +35,6 @@ from hfrnn.cli.spectrum import spectrum
 from hfrnn.cli.train import train
 from hfrnn.cli.under_mpi import refuse_ranks, silence_followers, wait_for_report
 from hfrnn.errors import HfrnnError
-from hfrnn.option import nearest
 from hfrnn.ranks.one import launched
 from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Response, handle_signals
 from hfrnn.wording import one_line

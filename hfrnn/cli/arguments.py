@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hfrnn.checks import near_hint, nearest
 from hfrnn.cli.completion import files
 from hfrnn.errors import InputError, Message, MissingExtraError, OfCommand, how_to_install, worded
-from hfrnn.option import either, in_toml, listed, near_hint, nearest, option_key
+from hfrnn.option import either, in_toml, listed, option_key
 
 if TYPE_CHECKING:
     from hfrnn.runs.config import TrainConfig

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from hfrnn.arrays.array_checks import as_array, is_array
 from hfrnn.arrays.backend import host_copy
-from hfrnn.checks import shown
+from hfrnn.checks import near_hint, shown
 from hfrnn.data.array_files import check_type
 from hfrnn.data.array_parts import check_filled, check_sequences, counted_from_zero, piece_signals, pieces_of
 from hfrnn.data.array_shapes import ArrayFormat, UncheckedPart, arranged, joined, stacked
@@ -45,7 +45,6 @@ from hfrnn.data.splits import BY_ORDER, Split, part_ranges, parts_of_recordings
 from hfrnn.data.windows import Cut, Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.losses import LOSSES
-from hfrnn.option import near_hint
 from hfrnn.wording import counted, left_out_note, one_line, some_of
 
 _LISTED = 12  # most names of arrays that are not read

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from hfrnn.checks import near_hint
 from hfrnn.data.array_files import check_size
 from hfrnn.errors import InputError, Message
-from hfrnn.option import near_hint
 from hfrnn.wording import counted, one_line, some_of
 
 Values = NDArray[Any]

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hfrnn.checks import near_hint
 from hfrnn.data.array_files import NUMBERS, check_size, damage_reported, file_content, npz_headers, read_array_file
 from hfrnn.data.hdf5 import held_by_hdf5
 from hfrnn.data.held import Content, Held, Holding, Node, Values
 from hfrnn.data.matlab import held_by_mat, is_hdf5
 from hfrnn.data.trials import Trials, beside
 from hfrnn.errors import InputError, Message
-from hfrnn.option import argument, near_hint
+from hfrnn.option import argument
 from hfrnn.wording import one_line
 
 PREFIXES = {"train": "", "valid": "valid_", "test": "test_"}

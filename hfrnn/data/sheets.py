@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hfrnn.checks import near_hint
 from hfrnn.data.array_files import check_size, file_content
 from hfrnn.data.array_shapes import LARGEST
 from hfrnn.data.table_text import BLANK, Written, decoded, how_written, is_number, ragged
 from hfrnn.errors import InputError, Message, MissingExtraError
-from hfrnn.option import argument, near_hint
+from hfrnn.option import argument
 from hfrnn.wording import counted, one_line, some_of
 
 GAPS = ("", "nan", "na")

@@ -22,12 +22,11 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from hfrnn.arrays.backend import Array
-from hfrnn.checks import POSITIVE, instance, number, shown
+from hfrnn.checks import POSITIVE, instance, near_hint, number, shown
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.operators import check_output
 from hfrnn.errors import InputError
 from hfrnn.optim.clipping import max_norm
-from hfrnn.option import near_hint
 
 EMBEDDING = "embedding.E"
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from hfrnn.arrays import gpu
 from hfrnn.arrays.gpu import why_no_numba
-from hfrnn.checks import count, is_number, shown, wrong
+from hfrnn.checks import count, is_number, near_hint, shown, wrong
 from hfrnn.choices import AUTO
 from hfrnn.entries import OF_A_FILE, count_registered, note_registered
 from hfrnn.errors import InputError, Message, PerReader
 from hfrnn.kernels.base import Kernel
-from hfrnn.option import Option, near_hint
+from hfrnn.option import Option
 
 _kernels: dict[str, str | type[Kernel]] = {
     "rnn": "hfrnn.kernels.rnn:RNN",

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from hfrnn.checks import instance
+from hfrnn.checks import instance, near_hint
 from hfrnn.choices import AUTO, DEVICES, HOST_MEMORY
 from hfrnn.data.kinds import kind_of, takers
 from hfrnn.data.kinds.data_kind import DataKind
 from hfrnn.errors import InputError, Message, MissingExtraError, reason_of
 from hfrnn.files import CONFIGURATION, read_bytes
 from hfrnn.losses import LOSSES, loss_options
-from hfrnn.option import Option, absolute, argument, either, listed, near_hint, option_key
+from hfrnn.option import Option, absolute, argument, either, listed, option_key
 from hfrnn.runs.defaults import dependent, suited
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import DEFAULT_MINUTES, run_options
