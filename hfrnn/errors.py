@@ -132,7 +132,7 @@ class InputError(HfrnnError, ValueError):
     ...     hfrnn.Network("rnn", n_in=3, hidden=4, n_out=3, loss="hinge")
     ... except hfrnn.InputError as error:
     ...     print(error)
-    loss is 'hinge': use one of softmax, class-softmax, logistic, squared
+    loss is 'hinge': use one of softmax, class-softmax, logistic, squared, poisson, gaussian
     """
 
     exit_code = 2

@@ -173,7 +173,7 @@ class TrainConfig:
     def completed(self, **values: Any) -> TrainConfig:
         """Return a copy of a resolved configuration with other values of some options, which nobody gave."""
         given = {name: values.get(name, value) for name, value in self.given.items()}
-        return stored_config(given, {**self._all, **values})
+        return stored_config(given, {**self._all, **values}, self.why_backend)
 
     def _check_pairs(self) -> None:
         """Raise InputError for options whose values do not fit together."""

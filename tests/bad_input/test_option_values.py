@@ -37,6 +37,7 @@ FURTHER: dict[str, tuple[str, ...]] = {
     "targets": ("w", "0", "y,y", ""), "valid_inputs": ("w", ""), "valid_targets": ("w", ""), "test_inputs": ("w",),
     "test_targets": ("w",), "rows": ("5:1", "a:b", "7"), "valid_rows": ("5:1",), "test_rows": ("5:1",),
     "recording": ("w", ""), "time": ("w", ""), "unit": ("w", ""), "mask": ("w", ""), "missing": ("",),
+    "initial_state": ("w", ""), "feedback": ("w",),
     "window": ("61",), "stride": ("11",), "burn_in": ("10",), "ahead": ("60",),
     "unknown": ("zz", "é", ""), "arch": ("tnn", ""), "hidden": ("0", "4,0", "big", "2.5", ",", ""),
     "connectivity": ("nowhere", "folder", "text.txt", "loop"), "periods": ("1,0", "1,2,4"), "classes": ("29",),
@@ -83,9 +84,14 @@ NEEDED: dict[str, list[str]] = {  # flags that an option needs beside it
         for name in (
             *("inputs", "targets", "window", "stride", "burn_in", "ahead", "loss", "standardize", "recording", "time"),
             *("washout", "split", "split_seed", "decimal", "missing", "skip_rows", "fill", "rows", "bin"),
+            "initial_state",
             *(f"{part}_{name}" for part in ("valid", "test") for name in ("inputs", "targets", "rows")),
         )
     },
+    "feedback": [
+        *("--data", "table.csv", "--arch", "rnn", "--inputs", "u,y", "--targets", "y", "--window", "10"),
+        *("--closed-loop", "0.5"),
+    ],
     "unit": ["--data", "table.csv", "--arch", "rnn", "--bin", "1", "--time", "u"],
     **{name: ["--data", "tune.mid", "--arch", "rnn"] for name in ("steps_per_beat", "skip_bad")},
     **{name: ["--data", "arrays.npz", "--arch", "rnn"] for name in ("time_first", "mask")},

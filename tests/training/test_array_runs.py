@@ -249,7 +249,6 @@ def test_drawn_batches_validate_on_what_is_given(tmp_path):
     ({"batches": draw, "valid": "valid.npz"}, "valid is 'valid.npz': with batches give a dict"),
     ({"batches": draw, "valid": {"x": X[:, :, :1], "y": Y}}, "validation has"),
     ({"batches": draw, "fractions": (0.5, 0.5, 0)}, "fractions= was given"),
-    ({"data": {"x": X, "y": Y}, "valid": {"x": X, "y": Y}}, "name the arrays of data valid_x"),
     ({"data": {"x": X, "y": Y}, "stride": 3}, "stride= was given, and window= was not"),
     ({"data": {"x": X, "y": Y}, "optimizer": "online"}, "learns from a text"),
     ({"text": "a.csv"}, "a.csv is a table, not a text: give it as data=, with inputs= and targets="),
