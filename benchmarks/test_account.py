@@ -36,13 +36,17 @@ def array(*shape: int) -> Any:
     return np.random.default_rng(0).standard_normal(shape, dtype=np.float32).view(Recorded)
 
 
+def slow(arch: str) -> Any:
+    return pytest.param(arch, marks=pytest.mark.slow)
+
+
 def only(log: recorder.Log, name: str) -> recorder.Total:
     (found,) = (total for call, total in log.totals.items() if call.name == name)
     return found
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("arch", ["lstm", "mlstm", "hornn-fofe", "scrn"])
+@pytest.mark.parametrize("arch", ["lstm", "mlstm", *map(slow, ("hornn-fofe", "scrn"))])
 def test_a_recorder_changes_no_bit(arch: str, backend: str) -> None:
     case = case_of(arch, backend)
     objective = hfrnn.Objective(case.net, hfrnn.Batch(case.inputs, case.targets), 1)
@@ -57,7 +61,7 @@ def test_a_recorder_changes_no_bit(arch: str, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("arch", ["lstm", "mlstm", "gru", "hornn-fofe", "rnn"])
+@pytest.mark.parametrize("arch", ["lstm", "mlstm", "gru", slow("hornn-fofe"), "rnn"])
 def test_the_counted_operations_are_those_of_the_equations(arch: str, backend: str) -> None:
     case = case_of(arch, backend)
     _, plan = account.operations(case, 1)

@@ -144,7 +144,9 @@ def test_tanh_is_exact_to_a_few_units_in_the_last_place(dtype):
 
 
 @pytest.mark.parametrize("activation", ["tanh", "logistic", "relu", "softplus"])
-@pytest.mark.parametrize(("arch", "dtype"), [("leaky", "float32"), ("rate", "float64")])
+@pytest.mark.parametrize(
+    ("arch", "dtype"), [pytest.param("leaky", "float32", marks=pytest.mark.slow), ("rate", "float64")]
+)
 def test_every_activation_agrees_with_numpy_where_it_saturates(arch, activation, dtype):
     """Inputs of -100 to 100; the weights are large, so that many units are at the ends of the activation function."""
     nets = [

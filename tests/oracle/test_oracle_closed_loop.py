@@ -8,7 +8,6 @@ import pytest
 
 pytest.importorskip("jax", reason="the oracle needs JAX: install the extra oracle")
 
-from support.slow import slow_unless
 
 import hfrnn
 from hfrnn.data.scaling import Scaling
@@ -55,8 +54,8 @@ def closed(case: Case) -> Setting:
 
 
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS, ids=["kept", "segments"])
-@pytest.mark.parametrize("case", slow_unless(lambda case: case.arch == "rnn", CLOSED), ids=lambda case: case.id,
-                         scope="module")  # fmt: skip
+@pytest.mark.parametrize("case", CLOSED, ids=lambda case: case.id, scope="module")
+@pytest.mark.slow
 def test_everything_agrees_in_a_closed_loop(case, checkpoint):
     s = closed(case)
     f = hfrnn.Objective(s.net, s.batch, threads=1, checkpoint=checkpoint, closed_loop=LOOP)
