@@ -17,7 +17,16 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Column
 
 from hfrnn.cli.output import make_console, raise_broken_pipe, say, say_json
-from hfrnn.cli.run_tables import WIDTH, RunTable, next_lines, opening_lines, run_table, short_number
+from hfrnn.cli.run_tables import (
+    WIDTH,
+    Improvement,
+    RunTable,
+    folded,
+    next_lines,
+    opening_lines,
+    run_table,
+    short_number,
+)
 from hfrnn.runs.metrics import Record
 from hfrnn.sources.open import LN2
 from hfrnn.training.callbacks import Callback, TimeLeft, TrainingResult, TrainingRun
@@ -44,13 +53,15 @@ class Display(Callback):
         self._trainer: TrainingRun | None = None
         self._table = RunTable()
         self._left: TimeLeft | None = None
+        self._improvement: Improvement | None = None
         self._last = ""
         self._hf = True
+        self._hinted, self._width = False, WIDTH
 
     def on_start(self, trainer: TrainingRun) -> None:
         self.close()  # of a restart whose loss was not finite
         first, self._trainer = self._trainer is None, trainer
-        width = min(self.console.width, WIDTH) if self.console.is_terminal else WIDTH
+        width = self._width = min(self.console.width, WIDTH) if self.console.is_terminal else WIDTH
         self._table, head = run_table(trainer, width)
         for line in (*(opening_lines(trainer, width) if first else next_lines(trainer)), *head):
             self.print(line)
@@ -59,6 +70,7 @@ class Display(Callback):
             self._bar_cells = BAR_CELLS if width >= WIDTH else 0
         self._hf = trainer.config.optimizer == "hf"
         self._left = TimeLeft(trainer)
+        self._improvement = Improvement(trainer.best) if trainer.config.patience is None and not self._hinted else None
         self._spoken = time.monotonic()
         self._last = "" if trainer.last is None else self._loss(trainer.last["train_loss"])
         self._show("gradient", at_once=True)
@@ -85,6 +97,10 @@ class Display(Callback):
             if self._shows(record, now):
                 self.print(self._table.row(record, self._left()))
                 self._row = now
+        if self._improvement is not None and (hint := self._improvement.hint(record)) is not None:
+            self._improvement, self._hinted = None, True
+            for line in folded([hint], self._width):
+                self.print(line)
         self._spoken = now
         self._last = self._loss(record["train_loss"])
         self._show("gradient", at_once=True)

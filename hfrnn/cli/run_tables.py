@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hfrnn.choices import UNITS
 from hfrnn.cli.arguments import told
+from hfrnn.engine.connectivity import constraint_words
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.errors import Message
 from hfrnn.ranks.one import ALONE_IN_SLURM, alone_in_slurm
@@ -16,6 +17,7 @@ from hfrnn.runs.metrics import Record
 from hfrnn.wording import clock, counted, four_digits
 
 if TYPE_CHECKING:
+    from hfrnn.engine.constraints import Constraints
     from hfrnn.runs.config import TrainConfig
     from hfrnn.training.callbacks import TrainingResult, TrainingRun
     from hfrnn.training.dry_run import DryRun
@@ -170,6 +172,7 @@ def opening_lines(trainer: TrainingRun, width: int = WIDTH) -> list[str]:
     lines = [
         *([] if trainer.restart is None else [f"restart   {trainer.restart}"]),
         f"network   {trainer.net.describe()}",
+        *constraint_lines(method.constraints),
         *trainer.source.lines(),
         *method.lines(),
         *plan_lines(method.plans, method.expected_bytes, config),
@@ -215,6 +218,11 @@ def plan_lines(plans: dict[str, Plan], expected: int, config: TrainConfig) -> li
     return [*lines, f"memory    {expected / 2**20:,.0f} MiB expected, of {config.memory}"]
 
 
+def constraint_lines(constraints: Constraints | None) -> list[str]:
+    """Return which weights of a run are absent or keep a sign, if there are any."""
+    return [] if constraints is None else [f"weights   {constraint_words(constraints)}"]
+
+
 def rank_lines(size: int, plans: dict[str, Plan]) -> list[str]:
     """Return how many ranks share the work, if there are several, and which batches have too few shards for them."""
     if size == 1:
@@ -228,7 +236,8 @@ def dry_run_lines(dry_run: DryRun, config: TrainConfig) -> list[str]:
     """Return what a run would do, its memory and its time."""
     first = "update" if dry_run.product is None else "gradient"
     parts = ((first, dry_run.gradient), ("loss", dry_run.loss), ("product", dry_run.product))
-    lines = [f"network   {dry_run.network}", *plan_lines(dry_run.plans, dry_run.expected_bytes, config)]
+    lines = [f"network   {dry_run.network}", *constraint_lines(dry_run.constraints)]
+    lines += plan_lines(dry_run.plans, dry_run.expected_bytes, config)
     lines += [f"{name:<9} {_time(seconds)}" for name, seconds in parts if seconds is not None]
     if dry_run.product is not None:
         counts = [*(n for n in (10, 30) if n < config.cg_iterations), config.cg_iterations]
@@ -248,6 +257,38 @@ def folded(lines: Iterable[str | Message], width: int = WIDTH) -> list[str]:
     """Return lines wrapped at a width, in words of the command line; a continuation is indented under the text."""
     how: dict[str, Any] = {"subsequent_indent": " " * 10, "break_long_words": False, "break_on_hyphens": False}
     return [part for line in lines for part in textwrap.wrap(told(line), max(width, 20), **how)]
+
+
+IDLE = 10
+"""Validations without an improvement after which a run says how to stop it."""
+
+
+class Improvement:
+    """Counts the validations since the best one, and says once that there were many.
+
+    `best` is the best record of a run that continues.
+    """
+
+    def __init__(self, best: Record | None = None) -> None:
+        self._least = None if best is None else best.get("valid_loss")
+        self._update = 0 if best is None else best["update"]
+        self._idle = 0
+
+    def hint(self, record: Record) -> str | None:
+        """Note a record; return the line that says how to stop after `IDLE` validations without an improvement."""
+        loss = record.get("valid_loss")
+        if loss is None:
+            return None
+        if self._least is None or loss < self._least:
+            self._least, self._update, self._idle = loss, record["update"], 0
+            return None
+        self._idle += 1
+        if self._idle != IDLE:
+            return None
+        return (
+            f"hint      no better validation since update {self._update:,}: Ctrl-C stops and keeps the best weights; "
+            f"--patience {IDLE} does so by itself"
+        )
 
 
 RISEN = 1.25

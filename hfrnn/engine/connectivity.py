@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hfrnn.arrays.backend import HostArray
+from hfrnn.engine.constraints import ABSENT, Constraints
 from hfrnn.engine.layout import Layout
 from hfrnn.errors import InputError, Message
 
@@ -51,6 +52,28 @@ def drawn_constraints(
             masks |= dict.fromkeys(outputs, unit > 0)
             signs |= dict.fromkeys(outputs, unit)
     return masks, signs
+
+
+def constraint_words(constraints: Constraints) -> str:
+    """Return what constraints hold, for a person: `51 excitatory, 13 inhibitory, density 0.30`, layer by layer.
+
+    A unit is excitatory if all its weights to hidden units of its layer are positive. If no weights between hidden
+    units are constrained, the absent weights and the signs of all parameters are counted.
+    """
+    views, found = constraints.net.parameters.views(constraints.codes), []
+    for l, H in enumerate(constraints.net.hidden):
+        blocks = [views[name] for each in OF_HIDDEN if (name := f"layer{l}.{each}") in views]
+        codes = np.concatenate([np.moveaxis(block, -2, 0).reshape(H, -1) for block in blocks], axis=1)  # (H, ...)
+        exists = codes != ABSENT
+        signed = [int((((codes == sign) | ~exists).all(axis=1) & exists.any(axis=1)).sum()) for sign in (1, -1)]
+        words = [f"{n:,} {kind}" for n, kind in zip(signed, ("excitatory", "inhibitory"), strict=True) if n]
+        words += [] if exists.all() else [f"density {exists.mean():.2f}"]
+        if words:
+            found.append((f"layer {l}: " if len(constraints.net.hidden) > 1 else "") + ", ".join(words))
+    if found:
+        return "; ".join(found)
+    absent, signs = int((constraints.codes == ABSENT).sum()), int(np.isin(constraints.codes, (1, -1)).sum())
+    return f"{absent:,} weights absent, {signs:,} with a sign"
 
 
 def _check_activation(net: Layout) -> None:

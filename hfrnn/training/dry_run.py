@@ -14,6 +14,7 @@ import numpy as np
 from hfrnn.arrays.backend import HostArray
 from hfrnn.arrays.threads import default_threads
 from hfrnn.data.ragged import RaggedPool
+from hfrnn.engine.constraints import Constraints
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan, steps_of
 from hfrnn.optim.full_step import usual_losses
@@ -46,6 +47,9 @@ class DryRun:
     losses: Callable[[int], float] | None
     """Usual number of trial losses of an update, by its CG iterations; None if the optimizer is not Hessian-free."""
 
+    constraints: Constraints | None = None
+    """Absent weights and signs."""
+
     def update_seconds(self, cg_iterations: int) -> float:
         """Return the expected time of an update; only Hessian-free updates depend on the CG iterations."""
         if self.loss is None or self.product is None or self.losses is None:
@@ -76,7 +80,7 @@ def _measured(trainer: Trainer) -> DryRun:
     described = trainer.net.describe()
     if not isinstance(method, HessianFreeMethod):
         seconds = min(_update_seconds(trainer) for _ in range(3))
-        return DryRun(described, method.plans, method.expected_bytes, seconds, None, None, None)
+        return DryRun(described, method.plans, method.expected_bytes, seconds, None, None, None, method.constraints)
     gradient, share = _few_shards(trainer, "gradient")
     wait = trainer.net.backend.synchronize
     gradient_seconds = share * _seconds(lambda: gradient.loss_and_gradient(theta), wait)
@@ -88,7 +92,9 @@ def _measured(trainer: Trainer) -> DryRun:
     product_seconds = share * _seconds(lambda: operator.apply(theta, out), wait)
     losses = functools.partial(usual_losses, damping, method.optimizer.options)
     plans, expected = method.plans, method.expected_bytes
-    return DryRun(described, plans, expected, gradient_seconds, loss_seconds, product_seconds, losses)
+    return DryRun(
+        described, plans, expected, gradient_seconds, loss_seconds, product_seconds, losses, method.constraints
+    )
 
 
 def _update_seconds(trainer: Trainer) -> float:

@@ -13,8 +13,9 @@ from rich.console import Console
 from support.tiny_runs import text_file, tiny_train
 
 import hfrnn.cli.progress
+import hfrnn.cli.run_tables
 from hfrnn.cli.progress import Display
-from hfrnn.cli.run_tables import RunTable, result_lines, short_number
+from hfrnn.cli.run_tables import Improvement, RunTable, result_lines, short_number
 from hfrnn.optim.cg import CGStop
 from hfrnn.training.trainer import Callback
 from hfrnn.wording import clock
@@ -112,6 +113,28 @@ def test_a_pipe_gets_plain_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert sum(bool(re.match(r" {5}[12] +0:0\d +\d:\d\d +\d+\.\d{3}", line)) for line in lines) == 2
     assert any(re.match(r" {5}1 +0:0\d +\d:\d\d +3  running, q -\d", line) for line in lines)
     assert "bits per character in validation, after update 2" in text
+
+
+def test_a_run_without_a_better_validation_says_once_how_to_stop() -> None:
+    lines = Improvement({"update": 4, "valid_loss": 1.0})
+    losses = [2.0] * 9 + [0.5, None, *[0.5] * 9]
+    assert [lines.hint({"update": n, "valid_loss": loss}) for n, loss in enumerate(losses, 5)] == [None] * 20
+    hint = lines.hint({"update": 25, "valid_loss": 0.6})
+    assert hint is not None
+    assert "no better validation since update 14: Ctrl-C stops" in hint
+    assert [lines.hint({"update": n, "valid_loss": 0.6}) for n in range(26, 50)] == [None] * 24
+
+
+def test_constraints_and_the_hint_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hfrnn.cli.run_tables, "IDLE", 1)
+    rate = {"arch": "rate", "activation": "relu", "density": 0.5, "excitatory": 0.75, "hidden": (8, 6)}
+    for patience, times in ((None, 1), (99, 0)):
+        options = {"optimizer": "sgd", "learning_rate": 1e-30, "updates": 6, "log_interval": 1, "validate_every": 1}
+        (tmp_path / str(times)).mkdir()
+        text = shown(tmp_path / str(times), False, patience=patience, **rate, **options)
+        assert text.count("no better validation since update 1: Ctrl-C") == times
+    words = "layer 0: 6 excitatory, 2 inhibitory, density 0.50; layer 1: 4 excitatory, 2 inhibitory, density 0.50"
+    assert f"weights {words} text" in " ".join(text.split())
 
 
 LIVE = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hfrnn
-from hfrnn.engine.connectivity import drawn_constraints
+from hfrnn.engine.connectivity import constraint_words, drawn_constraints
 from hfrnn.engine.constraints import ABSENT, Constraints
 from hfrnn.errors import InputError
 
@@ -35,6 +35,17 @@ def test_a_mask_has_the_shape_of_its_parameter_or_is_repeated(arch, name, given,
     np.testing.assert_array_equal(found.pop(name), 1 - whole)
     assert 0 < whole.sum() < whole.size
     assert not any(view.any() for view in found.values())
+
+
+def test_constraints_are_told_by_units_and_density():
+    net = network("lstm")
+    signs = np.array([1, 1, -1, 0, -1])
+    assert constraint_words(Constraints(net, {"layer0.W_h": 1 - np.eye(H)})) == "density 0.80"
+    assert constraint_words(Constraints(net, {}, {"layer0.W_h": signs})) == "2 excitatory, 2 inhibitory"
+    mixed = np.where(np.eye(H) > 0, -1, signs[:, None])
+    assert constraint_words(Constraints(net, {}, {"layer0.W_h": mixed})) == "2 inhibitory"
+    words = "2 weights absent, 8 with a sign"
+    assert constraint_words(Constraints(net, {"output.W_y0": [0, 1, 1, 1, 1]}, {"output.W_y0": -np.ones(H)})) == words
 
 
 def test_weights_are_absent_squared_or_free():
