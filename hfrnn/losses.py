@@ -10,6 +10,8 @@ from hfrnn.entries import Entries
 from hfrnn.option import Option
 
 CLASS_SOFTMAX = "class-softmax"
+SUMS_TO_1 = 1e-4
+"""How far the sum of a row of probabilities may be from 1."""
 LABEL_SMOOTHING = Option(
     "label_smoothing", float, 0.0,
     "Share of a target's probability that all classes have alike while the network is trained, for the softmax loss.",

@@ -244,8 +244,8 @@ def lyapunov(
         raise InputError(f"--count is {count}, and {entries}: give 1 to {size}")
     with working() as show:
         found = dynamics.lyapunov(
-            net, theta, inputs, k=min(EXPONENTS, size) if count is None else count, free_steps=free_run,
-            scaling=scaling, washout=washout, seed=seed, progress=partial(show, "steps"),
+            net, theta, inputs, batch.initial_state, min(EXPONENTS, size) if count is None else count,
+            free_steps=free_run, scaling=scaling, washout=washout, seed=seed, progress=partial(show, "steps"),
         )  # fmt: skip
     if step is None and "step" in folder.versions():
         step = float(folder.versions()["step"])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hfrnn.data.array_files import check_size
 from hfrnn.data.ragged import RaggedPool, first_rows
 from hfrnn.errors import InputError, Message
+from hfrnn.losses import SUMS_TO_1
 from hfrnn.wording import counted
 
 LARGEST = 1e15
@@ -144,7 +145,7 @@ class UncheckedPart:
     def sums_to_1(self) -> bool:
         """Whether the scored rows of y, (rows, n_out), are probabilities that sum to 1."""
         scored = self.scored.all(axis=1)
-        return bool(((self.y >= 0).all(axis=1) & (abs(self.y.sum(axis=1) - 1) < 1e-4))[scored].all())
+        return bool(((self.y >= 0).all(axis=1) & (abs(self.y.sum(axis=1) - 1) < SUMS_TO_1))[scored].all())
 
     def sequences(self, where: str) -> RaggedPool:
         """Return the sequences after checking their numbers; targets that are not scored become zeros."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from hfrnn.arrays.array_checks import is_array
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.checks import count, function
 from hfrnn.data.scaling import Scaling
@@ -76,8 +77,9 @@ def lyapunov(
     net, theta : as `hfrnn.load` returns them
     inputs : (T, B, n_in) array of real values, or (T, B) array of integer symbols
         The network reads them. Exponents are averaged over the B sequences.
-    state : list of dict, or (B, n) array, optional
-        The state before the first step; by default zeros, or what the network has learned.
+    state : list of dict, (B, n) array, or (B,) integers; optional
+        The state before the first step, or the numbers of recordings, as for `hfrnn.Batch`; by default zeros, or what
+        the network has learned.
     k : int, optional
         Number of exponents, at most n, the number of state entries; all n by default.
     free_steps : int, optional
@@ -125,7 +127,8 @@ def lyapunov(
     free_steps = count("free_steps", free_steps, 1, or_none=True)
     series = step.time_series(inputs, scaling)
     T, B = series.shape[:2]
-    given = step.first_state(B) if state is None else step.places.checked("state", state)
+    numbered = is_array(state) and state.ndim == 1
+    given = step.first_state(B, state) if state is None or numbered else step.places.checked("state", state)
     if len(given[0]) != B:
         raise InputError(f"state has {counted(len(given[0]), 'sequence')}, and inputs has {B}: give one state for each")
     total = T if free_steps is None else free_steps

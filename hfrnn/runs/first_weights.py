@@ -22,6 +22,7 @@ from hfrnn.option import argument
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.options import run_options
+from hfrnn.wording import counted
 
 OF_A_STACK = ("direct_input", "direct_output")
 """Options that have an effect in a stack only."""
@@ -84,7 +85,7 @@ def network_options(net: Network) -> dict[str, Any]:
 def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) -> HostArray | None:
     """Return the weights of the run or the file that `config.init_from` names; None if it names none.
 
-    `network` has `n_in`, `n_out` and `loss` of the new run's network; messages name its `data`.
+    `network` has `n_in`, `n_out`, `loss` and perhaps `recordings` of the new run's network; messages name its `data`.
     """
     from hfrnn.runs.load import load, load_saved
 
@@ -101,6 +102,12 @@ def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) ->
         if stored != network[name]:
             sizes = f"have {name} {stored}, and {data} needs {network[name]}"
             raise InputError(f"the weights of {run} {sizes}: give data of that kind, or another run")
+    if net.recordings != network.get("recordings", 0):
+        raise InputError(Message(
+            "the weights of {0} have initial states of {1}, and this run learns those of {2:,}: give as many training "
+            "sequences and {learn_each_initial_state:True}, or another run", run,
+            counted(net.recordings, "sequence"), network.get("recordings", 0),
+        ))  # fmt: skip
     return np.asarray(theta)
 
 

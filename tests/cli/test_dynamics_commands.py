@@ -66,6 +66,24 @@ def test_exponents_of_a_run(folder: Path) -> None:
     assert "per time" in call("lyapunov", folder / "loop", "--free-run", 60, "--step", 0.5).stdout
 
 
+def test_exponents_begin_in_the_states_of_the_data(tmp_path: Path) -> None:
+    x, rows = np.random.default_rng(0).standard_normal((6, 12, 1)), np.linspace(-1, 1, 18).reshape(6, 3)
+    np.savez(tmp_path / "data.npz", x=x, y=x, initial_state=rows)
+    how = {"arch": "rnn", "hidden": 3, "updates": 1, "backend": "numpy", "valid": str(tmp_path / "data.npz")}
+    hfrnn.train(data=str(tmp_path / "data.npz"), out=tmp_path / "run", **how)
+    net, theta, _ = hfrnn.load(tmp_path / "run")
+    found = json.loads(call("lyapunov", tmp_path / "run", "--sequences", 6, "--json").stdout)["exponents"]
+    expected = hfrnn.dynamics.lyapunov(net, theta, x.swapaxes(0, 1), rows).exponents
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    own = hfrnn.Network(**{**net.config, "recordings": 6})
+    weights = np.zeros(own.n_parameters, np.float32)
+    for name, block in net.views(theta).items():
+        own.views(weights)[name][...] = block
+    own.views(weights)["layer0.h0_each"][...] = rows.ravel()
+    numbered = hfrnn.dynamics.lyapunov(own, weights, x.swapaxes(0, 1), np.arange(6)).exponents
+    np.testing.assert_allclose(numbered, expected, rtol=1e-6)
+
+
 @needs_matplotlib
 def test_pictures(folder: Path, tmp_path: Path) -> None:
     call("fixed-points", folder / "flip", "--starts", 20, "--plot", tmp_path / "points.svg")

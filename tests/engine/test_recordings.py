@@ -94,5 +94,9 @@ def test_a_run_learns_a_state_for_each_training_sequence(tmp_path: Path, optimiz
     assert found < hfrnn.score(net, theta, batch).overall["rmse"]
     resumed = hfrnn.train(resume=tmp_path / "each", data=arrays, updates=16)
     assert resumed.summary["updates"] == 16
+    for number, of_new in ((6, {"learn_each_initial_state": True}), (0, {})):
+        few = {name: each[:7] for name, each in arrays.items()}
+        with pytest.raises(InputError, match=f"initial states of 10 sequences, and this run learns those of {number}:"):
+            hfrnn.train(data=few, init_from=tmp_path / "each", **of_new, **how)
     with pytest.raises(InputError, match="learn_each_initial_state= was given, and data has initial states"):
         hfrnn.train(data={**arrays, "initial_state": np.zeros((12, 4))}, learn_each_initial_state=True, **how)

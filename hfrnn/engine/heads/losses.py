@@ -22,10 +22,7 @@ from hfrnn.arrays.backend import Array, Backend, HostArray
 from hfrnn.engine.heads.output_map import FullHead, ScoredSteps, check_symbols, curve_, normalise_
 from hfrnn.errors import InputError
 from hfrnn.kernels.pointwise import rows
-from hfrnn.losses import LABEL_SMOOTHING
-
-SUMS_TO_1 = 1e-4
-"""How far the sum of a row of probabilities may be from 1."""
+from hfrnn.losses import LABEL_SMOOTHING, SUMS_TO_1
 
 
 class Softmax(FullHead):
