@@ -17,7 +17,7 @@ from hfrnn.analysis.scores import Score, figures
 from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.checks import count, instance, shown
 from hfrnn.data.scaling import Scaling
-from hfrnn.engine.batch import Batch, State
+from hfrnn.engine.batch import Batch, State, joined_states
 from hfrnn.engine.feedback import Columns, Feedback, make_feedback
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, Message, NonFiniteError
@@ -260,20 +260,9 @@ def _starts(net: Network, theta: Array, batch: Batch, warm_up: int, reach: int, 
         begin = s + 1
         held.append((s, z, state))
         if len(held) == size or s == chosen[-1]:
-            yield _Group([s for s, _, _ in held], np.concatenate([z for _, z, _ in held]), _side_by_side(net, held))
+            at, outputs, states = zip(*held, strict=True)
+            yield _Group(list(at), np.concatenate(outputs), joined_states(net.backend.xp, states))
             held = []
-
-
-def _side_by_side(net: Network, held: Sequence[tuple[int, HostArray, State]]) -> State:
-    """Return the states of several starts as one state of all their sequences."""
-    states = [state for _, _, state in held]
-    if len(states) == 1:
-        return states[0]
-    xp = net.backend.xp
-    return [
-        {name: xp.concatenate([state[l][name] for state in states], axis=-2) for name in layer}
-        for l, layer in enumerate(states[0])
-    ]
 
 
 def _on(

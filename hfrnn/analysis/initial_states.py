@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.checks import NOT_NEGATIVE, count, instance, number
 from hfrnn.data.scaling import Scaling
-from hfrnn.engine.batch import Batch
+from hfrnn.engine.batch import Batch, joined_states
 from hfrnn.engine.layers import state_of_rows, state_rows, state_width
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.ragged_batch import RaggedBatch
@@ -131,7 +131,7 @@ def estimate_initial_state(
         raise InputError(f"no sequence has a known target in its first {counted(steps, 'step')}: give more of them")
     return [
         {name: values if isinstance(values, int) else values.astype(net.dtype) for name, values in layer.items()}
-        for layer in _joined(found)
+        for layer in joined_states(np, found)
     ]
 
 
@@ -259,14 +259,3 @@ def _copies(batch: Batch, m: int) -> Batch:
     found.lengths = None if batch.lengths is None else np.repeat(batch.lengths, m)
     found.initial_state = None
     return found
-
-
-def _joined(parts: list[States]) -> States:
-    """Return the states of several batches as those of one."""
-    return [
-        {
-            name: value if isinstance(value, int) else np.concatenate([part[l][name] for part in parts], axis=-2)
-            for name, value in layer.items()
-        }
-        for l, layer in enumerate(parts[0])
-    ]

@@ -254,6 +254,17 @@ def chosen_states(state: GivenState | None, columns: Any) -> Any:
     ]
 
 
+def joined_states(xp: Any, parts: Sequence[State]) -> list[dict[str, Any]]:
+    """Return the states of several batches as those of one; an integer `t` is that of the first."""
+    return [
+        {
+            name: xp.concatenate([part[l][name] for part in parts], axis=-2) if getattr(x, "shape", ()) else x
+            for name, x in layer.items()
+        }
+        for l, layer in enumerate(parts[0])
+    ]
+
+
 def checked_total(total: float) -> float:
     """Return the sum of the weights of a batch; raise InputError if it is 0 or infinite."""
     if not total > 0:

@@ -20,7 +20,7 @@ from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sequence_gradients import SequenceDerivatives
-from hfrnn.engine.sums import VectorSum, joined_states, share
+from hfrnn.engine.sums import VectorSum, share, states_of_ranks
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError, Message
 from hfrnn.optim.blocks import MatrixBlock
@@ -257,7 +257,7 @@ class Objective(SequenceDerivatives):
             if self._latest is None:
                 raise InputError("there is no final state yet: call loss_and_gradient first")
             own = [sweep.final_state for sweep in self._latest]
-            return joined_states(self.net, self.ranks, own, self._columns, self._edges)
+            return states_of_ranks(self.net, self.ranks, own, self._columns, self._edges)
 
     def gauss_newton(self, theta: Array, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
         """Return the damped Gauss-Newton matrix at theta, `J' H_L J + mu*S + (lambda + l2)*I`, as a LinearOperator.

@@ -11,6 +11,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array, Backend
 from hfrnn.arrays.devices import pinned_copy
 from hfrnn.arrays.threads import Threads
+from hfrnn.engine.batch import joined_states
 from hfrnn.ranks.one import Addition, Ranks, additions_within
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def share(backend: Backend, ranks: Ranks, array: Array, edges: Sequence[int], ax
     return backend.asarray(np.moveaxis(rows, 0, axis))
 
 
-def joined_states(
+def states_of_ranks(
     net: Layout, ranks: Ranks, own: Sequence[States], columns: Sequence[tuple[int, int]], edges: Sequence[int]
 ) -> States:
     """Return the states of all sequences of a batch, given those of each shard of this rank.
@@ -133,11 +134,7 @@ def joined_states(
     `columns` are the sequences of these shards, and `edges` the boundaries of the ranks' sequences.
     """
     if ranks.size == 1:
-        join = net.backend.xp.concatenate
-        return [
-            {name: x if isinstance(x, int) else join([s[l][name] for s in own], axis=-2) for name, x in layer.items()}
-            for l, layer in enumerate(own[0])
-        ]
+        return joined_states(net.backend.xp, own)
     joined = net.zero_state(edges[-1])
     for l, layer in enumerate(joined):
         for name, whole in layer.items():
