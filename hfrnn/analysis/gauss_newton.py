@@ -21,18 +21,21 @@ References: Schraudolph 2002, "Fast curvature matrix-vector products", for G1; D
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.checks import count, instance
+from hfrnn.checks import count, function, instance
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.lanczos import Product
+
+Told = Callable[[int, int], object]
+"""Is called with the work done and the work in all."""
 
 LOSSES = ("softmax", "logistic", "squared")
 """The losses whose Hessian has the root of G2 here."""
@@ -119,18 +122,49 @@ def curvature_product(
     return product
 
 
-def gauss_newton_rows(objective: Objective, theta: Array, root: LossRoot) -> Iterator[HostArray]:
-    """Yield r_bi of G3, (B, n_parameters) in float64, for every scored step and output i. G is without l2."""
+class CountedProduct:
+    """A product that counts its calls."""
+
+    def __init__(self, product: Product, progress: Callable[[str, int, int], object] | None) -> None:
+        self._product, self._progress, self.total = product, progress, 0
+        self.begin("", 0)
+
+    def begin(self, what: str, most: int) -> None:
+        """Restart the count that `progress` is called with, for a new activity of at most `most` products."""
+        self._what, self._done, self._most = what, 0, most
+        self._tell()
+
+    def __call__(self, v: HostArray) -> HostArray:
+        found = self._product(v)
+        self.total, self._done = self.total + 1, self._done + 1
+        self._tell()
+        return found
+
+    def _tell(self) -> None:
+        if self._progress is not None and self._what:
+            self._progress(self._what, self._done, self._most)
+
+
+def gauss_newton_rows(
+    objective: Objective, theta: Array, root: LossRoot, progress: Told | None = None
+) -> Iterator[HostArray]:
+    """Yield r_bi of G3, (B, n_parameters) in float64, for every scored step and output i. G is without l2.
+
+    `progress` is called after each of them with their number so far and in all.
+    """
     jacobian = objective.sequence_jacobian(theta)
     out = objective.net.backend.empty((objective.batch.B, objective.net.n_parameters), objective.net.dtype)
-    for t, i in root.columns:
+    columns = root.columns
+    for done, (t, i) in enumerate(columns, 1):
         s = np.zeros(root.shape)
         s[t, :, i] = 1.0
         rows = jacobian.transpose_products(root.times(s), out)
         yield finite(objective.net.backend.to_host(rows).astype("float64"))
+        if progress is not None:
+            progress(done, len(columns))
 
 
-def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
+def dense_gauss_newton(objective: Objective, theta: Array, progress: Told | None = None) -> HostArray:
     """Return the Gauss-Newton matrix at theta as a dense matrix.
 
     Parameters
@@ -138,6 +172,8 @@ def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
     objective : Objective
         float64 gives the most accurate matrix.
     theta : (n_parameters,) array
+    progress : callable, optional
+        Called after each backward pass or product, with their number so far and in all.
 
     Returns
     -------
@@ -171,22 +207,24 @@ def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
     ((21, 21), True)
     """
     instance("objective", objective, Objective, "a hfrnn.Objective")
-    n = objective.net.n_parameters
+    n, progress = objective.net.n_parameters, function("progress", progress, or_none=True)
     G = np.zeros((n, n))
     root = LossRoot(objective, theta) if objective.net.loss_name in LOSSES else None
     if root is not None and len(root.columns) < n:
-        for rows in gauss_newton_rows(objective, theta, root):
+        for rows in gauss_newton_rows(objective, theta, root, progress):
             G += rows.T @ rows  # G3
         return G
     product = curvature_product(objective, theta, "gauss-newton")
     for j in range(n):
         G[j] = product(np.eye(1, n, j)[0])
         G[j, j] -= objective.net.l2
+        if progress is not None:
+            progress(j + 1, n)
     return (G + G.T) / 2
 
 
 def gauss_newton_diagonal(
-    objective: Objective, theta: Array, draws: int | None = None, seed: int = 0
+    objective: Objective, theta: Array, draws: int | None = None, seed: int = 0, progress: Told | None = None
 ) -> tuple[HostArray, HostArray]:
     """Return the diagonal of the Gauss-Newton matrix at theta, without damping and without l2.
 
@@ -199,6 +237,8 @@ def gauss_newton_diagonal(
         Number of random draws for an unbiased estimate, 2 or more; one backward pass each. By default the diagonal is
         exact, with one backward pass per scored step and output.
     seed : int
+    progress : callable, optional
+        Called after each backward pass, with their number so far and in all.
 
     Returns
     -------
@@ -220,10 +260,11 @@ def gauss_newton_diagonal(
     """
     check_objective(objective)
     draws, seed = count("draws", draws, 2, or_none=True), count("seed", seed)
+    progress = function("progress", progress, or_none=True)
     n, root = objective.net.n_parameters, LossRoot(objective, theta)
     if draws is None:
-        exact = sum(((rows**2).sum(axis=0) for rows in gauss_newton_rows(objective, theta, root)), np.zeros(n))
-        return exact, np.zeros(n)
+        every = gauss_newton_rows(objective, theta, root, progress)
+        return sum(((rows**2).sum(axis=0) for rows in every), np.zeros(n)), np.zeros(n)
     jacobian, rng = objective.sequence_jacobian(theta), np.random.default_rng(seed)
     mean, spread = np.zeros(n), np.zeros(n)
     for k in range(1, draws + 1):  # Welford's recurrence
@@ -231,6 +272,8 @@ def gauss_newton_diagonal(
         found = (finite(objective.net.backend.to_host(rows).astype("float64")) ** 2).sum(axis=0)  # G4
         before, mean = mean, mean + (found - mean) / k
         spread += (found - before) * (found - mean)
+        if progress is not None:
+            progress(k, draws)
     return mean, np.sqrt(spread / (draws - 1)) / math.sqrt(draws)
 
 

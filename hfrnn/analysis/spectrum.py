@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hfrnn import checks
-from hfrnn.analysis.gauss_newton import curvature_product
+from hfrnn.analysis.gauss_newton import CountedProduct, curvature_product
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.checks import INSIDE_ONE, choice, count, function, instance, number
 from hfrnn.choices import MATRICES
@@ -153,7 +153,7 @@ def spectrum(
     steps, seed = checks.count("steps", steps, 1), checks.count("seed", seed)
     tolerance, progress = number("tolerance", tolerance, INSIDE_ONE), function("progress", progress, or_none=True)
     of_existing, n = _of_existing(objective, curvature_product(objective, theta, matrix))
-    product = _Counted(of_existing, progress)
+    product = CountedProduct(of_existing, progress)
     rng, none = np.random.default_rng(seed), (np.zeros(0), np.zeros(0))
     ends = {"largest": none, "smallest": none}
     for end in ("largest", "smallest") if matrix == "hessian" else ("largest",):
@@ -189,29 +189,6 @@ def _of_existing(objective: Objective | ConstrainedObjective, product: Product) 
         return product(whole)[there]
 
     return restricted, there.size
-
-
-class _Counted:
-    """A product that counts its calls."""
-
-    def __init__(self, product: Product, progress: Callable[[str, int, int], object] | None) -> None:
-        self._product, self._progress, self.total = product, progress, 0
-        self.begin("", 0)
-
-    def begin(self, what: str, most: int) -> None:
-        """Restart the count that `progress` is called with, for a new activity of at most `most` products."""
-        self._what, self._done, self._most = what, 0, most
-        self._tell()
-
-    def __call__(self, v: HostArray) -> HostArray:
-        found = self._product(v)
-        self.total, self._done = self.total + 1, self._done + 1
-        self._tell()
-        return found
-
-    def _tell(self) -> None:
-        if self._progress is not None and self._what:
-            self._progress(self._what, self._done, self._most)
 
 
 def curvature_trace(

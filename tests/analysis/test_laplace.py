@@ -73,6 +73,25 @@ def test_dense_variances_are_the_direct_ones(loss: str) -> None:
     np.testing.assert_array_equal(predicted.outputs, objective.net.run(theta, other)[0])
 
 
+def test_the_progress_counts_every_pass_to_its_end() -> None:
+    objective, theta, _ = setting("squared")
+    activities = {"dense": {"matrix"}, "diagonal": {"diagonal"}, "low-rank": {"diagonal", "eigenvectors"}}
+    for structure, wanted in activities.items():
+        for draws in (None, 3):
+            told: list[tuple[str, int, int]] = []
+            how: dict[str, Any] = {"structure": structure, "draws": draws, "rank": 2}
+            hfrnn.laplace(objective, theta, progress=lambda *each: told.append(each), **how)  # noqa: B023
+            assert {what for what, _, _ in told} == wanted
+            for what in wanted:
+                done = [each[1:] for each in told if each[0] == what]
+                numbers, ends = [n for n, _ in done], {most for _, most in done}
+                assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+                assert len(ends) == 1
+                assert numbers[-1] <= min(ends)
+                assert what == "eigenvectors" or numbers[-1] == min(ends)
+                assert what != "diagonal" or draws is None or numbers[-1] == draws
+
+
 def test_sequences_without_a_scored_target_can_be_predicted() -> None:
     objective, theta, other = setting("squared")
     found, unknown = hfrnn.laplace(objective, theta), np.full(other.targets.shape, np.nan)
