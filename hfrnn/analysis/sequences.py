@@ -13,6 +13,7 @@ from hfrnn.analysis.initial_states import estimated
 from hfrnn.analysis.linear_baseline import Block, fit_arx
 from hfrnn.analysis.prediction import parts_of, score, scored_rows
 from hfrnn.analysis.scores import figures
+from hfrnn.arrays.array_checks import is_array
 from hfrnn.arrays.backend import Array, HostArray, get_backend
 from hfrnn.data.kinds import FALLBACK, KINDS, kind_of_file
 from hfrnn.data.kinds.data_kind import Pool, Reading
@@ -124,6 +125,8 @@ def _own(
         config = config.completed(burn_in=washout)
     source = open_source(config, folder)
     if not config.kind.has_parts:
+        if washout:
+            raise _no_sequences("{washout}", config)
         assert source.validation is not None
         return Given(f"validation sequences of {source.name}", source.validation, None, state=_start(config)), source
     batch = source.batch(source.plain_part(part))
@@ -133,11 +136,16 @@ def _own(
     return found._replace(state=_start(config, batch)), source
 
 
+def _no_sequences(option: str, config: TrainConfig) -> InputError:
+    return InputError(Message(f"{option} was given, and {{0}} has no sequences of its own: leave it out", config.data))
+
+
 def _start(config: TrainConfig, batch: Batch | None = None) -> str:
-    """Return where sequences begin: "given" if their data say it, else "learned" or "zeros"."""
+    """Return where sequences begin: "given" if their data say it for one of them, else "learned" or "zeros"."""
     each = bool(config.values.get("learn_each_initial_state"))
-    if batch is not None and batch.initial_state is not None and not each:
-        return "given"
+    state: Any = None if batch is None else batch.initial_state
+    if state is not None and not each:
+        return "zeros" if is_array(state) and np.isnan(state).all() else "given"  # rows of NaN stand for zeros
     return "learned" if config.learn_initial_state or each else "zeros"
 
 
@@ -235,11 +243,9 @@ def evaluate_sequences(
     if by is not None and not (config.kind.reads and config.kind.scores_outputs):
         raise InputError(Message("{by} was given, and {0} has no trials with conditions: leave it out", config.data))
     if washout is not None and not (config.kind.has_parts and config.kind.scores_outputs):
-        raise InputError(Message("{washout} was given, and {0} has no sequences of its own: leave it out", config.data))
+        raise _no_sequences("{washout}", config)
     if estimate_state is not None and not (config.kind.has_parts and config.kind.scores_outputs):
-        raise InputError(
-            Message("{estimate_state} was given, and {0} has no sequences of its own: leave it out", config.data)
-        )
+        raise _no_sequences("{estimate_state}", config)
     washout = config.values.get("washout") if washout is None else washout
     cut = washout if estimate_state is None else 0
     if path is not None:

@@ -121,3 +121,9 @@ def test_what_cannot_be_is_refused(runs: dict[str, Path], monkeypatch) -> None:
         more = ["-o", "out.npz"] if arguments[0] == "predict" else []
         assert message in refused(*arguments, *more), case
     assert not Path("out.npz").exists()
+
+
+def test_a_task_has_no_washout(tmp_path: Path) -> None:
+    hfrnn.train(data="sine", length=20, sequences=10, hidden=2, updates=1, out=tmp_path / "sine")
+    words = refused("evaluate", tmp_path / "sine", "--steps-ahead", "2", "--washout", "3")
+    assert "--washout was given, and sine has no sequences of its own" in words

@@ -88,6 +88,8 @@ def test_columns_of_a_table_hold_the_state_before_its_rows(tmp_path: Path) -> No
     np.testing.assert_array_equal(given.batch.initial_state, [[1, 3], [2, 4]])
     found = evaluate_sequences(run.net, run.theta, folder.config(), None, folder, str(table))
     assert found["initial_state"] == "given"
+    own = evaluate_sequences(run.net, run.theta, folder.config(), "valid", folder)  # no row there has a state
+    assert own["initial_state"] == "zeros"
     assert (run.theta != zeros.theta).any()
     with pytest.raises(InputError, match="initial_state has 1 column, and the network's state 2 entries"):
         hfrnn.train(**how, initial_state="a", out=tmp_path / "other")
