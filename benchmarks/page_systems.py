@@ -32,6 +32,13 @@ def systems() -> str:
     return table(head, rows) if rows else "Not measured yet."
 
 
+def tanks() -> str:
+    """Return the median test error on the cascaded tanks of the cell that validation chooses, in volts."""
+    found = json.loads((FOLDER / "cascaded-tanks.json").read_text("utf-8"))
+    chosen = min(found["cells"].values(), key=lambda own: statistics.median(run["valid_nrmse"] for run in own["runs"]))
+    return f"{statistics.median(run['test']['test'] for run in chosen['runs']):.2f}"
+
+
 def _rows(shown: str, test: str, deviation: float, found: dict[str, Any]) -> list[list[str]]:
     """Return the rows of a test recording: linear models, then the cells; the best one by validation is in bold."""
     unit = SYSTEMS[shown.partition(",")[0]].unit

@@ -82,6 +82,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "dynamics": page_dynamics.dynamics,
     "dynamics-shares": page_dynamics.shares,
     "systems": page_systems.systems,
+    "tanks": page_systems.tanks,
     "sysid": page_systems.sysid,
     "influence": page_curvature.influence,
     "influence-weak": page_curvature.influence_weak,
