@@ -108,12 +108,12 @@ class SegmentStates:
 
 
 def _add_to_recordings(xp: Any, numbers: Array, d: Array, each: Array) -> None:
-    """Add d (B, H) to the rows of `each` (R*H,) of known recordings; (R*H, P) for P parts of B/P sequences in a row."""
-    B, H = d.shape
-    d = d * (numbers >= 0)[:, None]
-    rows, columns = numbers[:, None], xp.arange(H)[None]
-    if each.ndim == 1:
-        xp.add.at(each.reshape(-1, H), (rows, columns), d)
-    else:
-        P = each.shape[1]
-        xp.add.at(each.reshape(-1, H, P), (rows, columns, xp.arange(B)[:, None] // (B // P)), d)
+    """Add d (B, H) to the rows of `each` (R*H,) of known recordings; (R*H, P) for P parts of B/P sequences in a row.
+
+    The sums are products with a matrix of zeros and ones: on a GPU, additions at places would have no fixed order.
+    """
+    (B, H), P = d.shape, 1 if each.ndim == 1 else each.shape[1]
+    R = each.shape[0] // H
+    ones = (xp.arange(R)[:, None] == numbers).astype(d.dtype).reshape(R, P, B // P).swapaxes(0, 1)  # (P, R, B/P)
+    sums = xp.matmul(xp.ascontiguousarray(ones), d.reshape(P, B // P, H))  # (P, R, H)
+    each += xp.moveaxis(sums, 0, -1).reshape(each.shape)
