@@ -85,6 +85,8 @@ def load_objective(
     memory = config.memory_bytes if wide.backend.on_host == (config.backend not in DEVICES) else None
     objective = Objective(wide, batch, config.threads, memory=memory)
     words = f"{counted(columns.size, 'random sequence')} of the {name}, {steps:,} steps"
+    if config.closed_loop:
+        words += ", with the recorded values in place of fed-back outputs"
     theta = wide.backend.asarray(theta, dtype="float64")
     constraints = stored_constraints(wide, folder.restore(which)[0], folder.path)
     if constraints is None:
