@@ -153,7 +153,8 @@ class Transition:
         `given` is the initial state of a batch, in any of its forms; without one it is what the network has learned, or
         zeros.
         """
-        ready = self.net.prepare(Batch(np.zeros((1, B), np.int64)).with_state(given), targets_needed=False)
+        batch = Batch(np.zeros((1, B), np.int64), initial_state=given)
+        ready = self.net.prepare(batch, targets_needed=False)
         buffers = Buffers(get_backend("numpy"), "float64")
         return self.places.checked("initial_state", SegmentStates(self.net, ready, buffers, 0).initial(self.p))
 

@@ -188,7 +188,6 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
     "its own file": (["real", "real.npz", "-o", "real.npz", "--force"], "a file that the command reads"),
     "a warm-up of nothing": (["vdp", "--warm-up", "5", "-o", "out.npz"], "it is for --free-run"),
     "a sequence without a picture": (["real", "-o", "out.npz", "--sequence", "1"], "it is for --plot"),
-    "no such sequence": (["real", "real.npz", "--plot", "out.svg", "--sequence", "20"], "--sequence"),
     "a long warm-up": (["same", "--free-run", "2", "--warm-up", "9", "-o", "out.npz"], "give 1 to 8"),
     "other columns": (["drive", "drive.csv", "--free-run", "3", "-o", "out.npz"], "in --inputs and in --targets"),
     "free classes": (["classes", "--free-run", "3", "-o", "out.npz"], "cannot be its inputs"),
@@ -284,3 +283,10 @@ def test_an_output_without_a_scored_target_gets_a_line_of_dashes(runs: dict[str,
     assert found["outputs"]["speed"] == {"mse": None, "rmse": None, "r2": None, "nrmse": None, "fit": None}
     assert found["mse"] == found["outputs"]["temp"]["mse"]
     assert "overall covers" not in call("evaluate", runs["drive"]).stdout
+
+
+@needs_matplotlib
+def test_a_sequence_that_does_not_exist_is_refused(runs, monkeypatch) -> None:
+    monkeypatch.chdir(runs["real"].parent)
+    assert "--sequence" in refused("predict", "real", "real.npz", "--plot", "out.svg", "--sequence", "20")
+    assert not Path("out.svg").exists()
