@@ -206,7 +206,8 @@ def test_what_is_no_regular_file_is_refused(suffix: str) -> None:
     for make in (os.mkdir, os.mkfifo, lambda path: os.symlink("/dev/zero", path), lambda path: os.symlink(path, path)):
         make(f"odd.{suffix}")
         try:
-            assert "cannot be read" in refused("train", "--data", f"odd.{suffix}", *FLAGS, *more)
+            words = "the folder holds no table" if more == TABLE and make is os.mkdir else "cannot be read"
+            assert words in refused("train", "--data", f"odd.{suffix}", *FLAGS, *more)
         finally:
             os.rmdir(f"odd.{suffix}") if os.path.isdir(f"odd.{suffix}") else os.unlink(f"odd.{suffix}")
 

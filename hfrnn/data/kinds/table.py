@@ -251,9 +251,13 @@ def _paths(given: Any, name: str) -> tuple[str, ...]:
         elif glob.has_magic(each) and not os.path.exists(each):
             more = sorted(glob.glob(each))
         if not more:
-            raise InputError(
-                Message(f"{argument(name)} is {{0}}, and there is no such table: give another pattern", each)
+            folder = os.path.isdir(each)
+            reason = (
+                "the folder holds no table: give another one"
+                if folder
+                else "there is no such table: give another pattern"
             )
+            raise InputError(Message(f"{argument(name)} is {{0}}, and {reason}", each))
         found += map(os.path.abspath, more)
     return tuple(found)
 
