@@ -104,7 +104,8 @@ NOT_GIVEN = nothing().but({"None": None})
 CALLS: list[Call] = [
     tried(hfrnn.load, {"run": "run"}, run=RUN, which=WHICH, backend=BACKEND, dtype=choice(*DTYPES).or_none()),
     tried(hfrnn.export, {"run": "run", "folder": "programs", "force": True}, run=RUN, folder=costly(new_path()),
-        to=choice("numpy", "torch", "c"), which=WHICH, dtype=choice(*DTYPES).or_none(), symbols=FLAG.or_none()),
+        to=choice("numpy", "torch", "c"), which=WHICH, dtype=choice(*DTYPES).or_none(), symbols=FLAG.or_none(),
+        force=None),
     tried(hfrnn.evaluate, {**KNOWN, "text": "abcabc"}, net=NET, vocabulary=VOCABULARY,
         text=nothing().plus({"bytes": (lambda: b"abc", False), "one symbol": (lambda: "a", False)}),
         unknown=choice("error", "skip"), chunk=count(1), dynamic=instance(hfrnn.Dynamic, net).or_none()),
