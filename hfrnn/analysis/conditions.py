@@ -30,7 +30,7 @@ def masked(batch: Batch, kept: NDArray[np.bool_]) -> Batch:
 
 
 def at_last_step(batch: Batch) -> Batch:
-    """Return a batch of which only the last scored step of each sequence is scored."""
+    """Return a copy of a batch that scores only the last scored step of each sequence."""
     if isinstance(batch, RaggedBatch):
         pool = batch.pool
         if pool.last_only:

@@ -117,7 +117,7 @@ def estimate_initial_state(
     steps, ridge = count("steps", steps, 1), number("ridge", ridge, NOT_NEGATIVE)
     tolerance = number("tolerance", tolerance, NOT_NEGATIVE)
     instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
-    host = type(net)(**{**net.without_penalty().config, "dtype": "float64"}, backend="numpy")
+    host = net.without_penalty().remade(dtype="float64", backend="numpy")
     weights = net.backend.to_host(theta).astype("float64")
     size = max(NUMBERS // (min(steps, batch.T) * max(layer.slots for layer in host.layers)), 1)
     n = state_width(host.layers)

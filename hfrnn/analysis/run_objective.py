@@ -13,7 +13,6 @@ from hfrnn.choices import AUTO, BACKENDS, DEVICES, PARTS
 from hfrnn.data.kinds.data_kind import Pool
 from hfrnn.data.ragged import RaggedPool
 from hfrnn.engine.constrained_objective import ConstrainedObjective
-from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
@@ -74,7 +73,7 @@ def load_objective(
     choice("backend", backend, (AUTO, *BACKENDS))
     folder, rng = RunFolder(path("run", run)), np.random.default_rng(seed)
     config, (net, theta, _) = folder.config(), load_run(folder, which, backend)
-    wide = Network(**{**net.config, "dtype": "float64", "backend": backend})
+    wide = net.remade(dtype="float64", backend=backend)
     part, source = chosen_part(config, part, "train"), open_source(config, folder)
     pool, name = _sequences(config, source, part, symbols, rng)
     T, N = pool.longest, pool.sequences

@@ -179,10 +179,14 @@ def trajectories(
     states, outputs = step.run(series, *step.first_state(B, batch.initial_state))
     lengths = np.full(B, batch.T) if batch.lengths is None else np.asarray(host_copy(batch.lengths))
     padding = np.arange(batch.T)[:, None] >= lengths
-    if scaling is not None and net.loss_name == "squared":
-        outputs = scaling.unscale_outputs(outputs)
+    outputs = _in_units(net, outputs, scaling)
     states[padding] = outputs[padding] = np.nan
     return Trajectories(states, outputs, found, step.places.names)
+
+
+def _in_units(net: Network, outputs: HostArray, scaling: Scaling | None) -> HostArray:
+    """Return outputs (..., n_out) in the units of the data for the squared loss; as they are for the others."""
+    return outputs if scaling is None or net.loss_name != "squared" else scaling.unscale_outputs(outputs)
 
 
 def _conditions(given: Any, B: int) -> dict[str, HostArray]:
@@ -285,6 +289,6 @@ def perturb(
     together = np.concatenate([h[None], every]).reshape(-1, step.n)
     copies = np.tile(series, (1, C + 1, *(1,) * (series.ndim - 2)))
     states, outputs = step.run(copies, together, clock)
-    outputs = scaling.unscale_outputs(outputs) if scaling is not None and net.loss_name == "squared" else outputs
+    outputs = _in_units(net, outputs, scaling)
     states, outputs = (x.reshape(T, C + 1, B, -1) for x in (states, outputs))
     return Perturbation(states[:, 1:], outputs[:, 1:], states[:, 0], outputs[:, 0])

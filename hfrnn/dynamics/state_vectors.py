@@ -15,7 +15,7 @@ import numpy as np
 from hfrnn.arrays.array_checks import array, as_array, is_array
 from hfrnn.arrays.backend import HostArray, get_backend, host_copy
 from hfrnn.checks import is_whole, shown
-from hfrnn.engine.layers import Layer
+from hfrnn.engine.layers import Layer, state_of_rows
 from hfrnn.errors import InputError
 
 Clock = list[dict[str, int]]
@@ -31,6 +31,7 @@ class StateVectors:
     """The places of the state of some layers in a vector of n entries."""
 
     def __init__(self, layers: Sequence[Layer]) -> None:
+        self.layers = layers
         self.shapes = [layer.kernel.state_shapes(1) for layer in layers]
         self.parts: list[tuple[int, str, tuple[int, ...], slice]] = []  # layer, name, leading axes and width, place
         at = 0
@@ -57,11 +58,8 @@ class StateVectors:
 
     def unpack(self, vectors: HostArray, clock: Clock) -> list[dict[str, Any]]:
         """Return a state for vectors (B, n): C-contiguous arrays, and the integers."""
-        state: list[dict[str, Any]] = [dict(integers) for integers in clock]
-        for l, name, shape, place in self.parts:
-            values = vectors[:, place].reshape(len(vectors), *shape)  # (B, N, H) for a history
-            state[l][name] = np.ascontiguousarray(np.moveaxis(values, 0, -2))
-        return state
+        arrays = state_of_rows(self.layers, vectors)
+        return [{**integers, **layer} for integers, layer in zip(clock, arrays, strict=True)]
 
     def pack(self, state: list[dict[str, Any]], out: HostArray | None = None) -> HostArray:
         """Return the vectors (..., B, n) of a state; its arrays may have the same further axes in front."""

@@ -66,7 +66,7 @@ class Transition:
 
     def __init__(self, net: Network, theta: Array, dtype: str = "float64") -> None:
         weights = host_copy(instance("net", net, Network, "a hfrnn.Network").vector(theta))
-        self.net = Network(**{**net.config, "dtype": "float64", "backend": "numpy"})
+        self.net = net.remade(dtype="float64", backend="numpy")
         self.places, self.dtype = StateVectors(self.net.layers), np.dtype(dtype)
         self.n, self.n_in = self.places.n, self.net.n_in
         if self.n == 0:

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.arrays.array_checks import array
-from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray, get_backend, host_copy
+from hfrnn.arrays.backend import Array, Backend, Buffers, host_copy
 from hfrnn.checks import ZERO_TO_ONE, count, instance, number
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch
@@ -34,7 +33,7 @@ from hfrnn.engine.feedback import Columns, Feedback, listed_columns, make_feedba
 from hfrnn.engine.heads.output_map import INPUT
 from hfrnn.engine.input_map import Groups, InputMap
 from hfrnn.engine.layers import Layer
-from hfrnn.engine.noise import random_bits, stream_keys
+from hfrnn.engine.noise import checked_sequences, numbers_of, random_bits, stream_keys
 from hfrnn.engine.states import States
 from hfrnn.engine.sweep import Segment, Sweep
 from hfrnn.errors import InputError
@@ -105,22 +104,14 @@ class ClosedLoop:
         instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
         self.feedback = None if feedback is None else listed_columns(feedback)
         self.scaling = scaling
-        self.sequences: HostArray | None = None
-        if sequences is not None:
-            self.sequences = array("sequences", sequences, (None,), "iu", backend=get_backend("numpy"))
-            if self.sequences.size and self.sequences.min() < 0:
-                raise InputError(f"sequences holds {self.sequences.min()}: give whole numbers, 0 or more")
+        self.sequences = checked_sequences(sequences)
 
     def __repr__(self) -> str:
         return f"ClosedLoop(share={self.share:g}, warm_up={self.warm_up}, seed={self.seed}, draw={self.draw})"
 
     def of_batch(self, net: Layout, batch: Batch) -> LoopOfBatch:
         """Return the loop for a network and a batch; raise InputError if they have no feedback."""
-        numbers = np.arange(batch.B) if self.sequences is None else self.sequences
-        if numbers.shape != (batch.B,):
-            raise InputError(
-                f"the loop is for {numbers.size} sequences, but the batch has {batch.B}: give as many numbers"
-            )
+        numbers = numbers_of("loop", self.sequences, batch.B)
         if batch.symbols:
             raise InputError("the inputs of the batch are symbols, and feedback needs real inputs: give (T, B, n_in)")
         keys = stream_keys(stream_keys(stream_keys(stream_keys(np.zeros(1, np.uint64), self.seed), self.draw), LOOP),

@@ -80,20 +80,14 @@ class StateNoise:
         self.scale: float = number("scale", scale, NOT_NEGATIVE)
         self.seed: int = count("seed", seed)
         self.draw: int = count("draw", draw)
-        self.sequences: HostArray | None = None
-        if sequences is not None:
-            self.sequences = array("sequences", sequences, (None,), "iu", backend=get_backend("numpy"))
-            if self.sequences.size and self.sequences.min() < 0:
-                raise InputError(f"sequences holds {self.sequences.min()}: give whole numbers, 0 or more")
+        self.sequences = checked_sequences(sequences)
 
     def __repr__(self) -> str:
         return f"StateNoise(scale={self.scale:g}, seed={self.seed}, draw={self.draw})"
 
     def of_batch(self, layers: Sequence[Layer], backend: Backend, dtype: Any, B: int) -> NoiseOfBatch:
         """Return this noise for the layers of a network and a batch of B sequences."""
-        numbers = np.arange(B) if self.sequences is None else self.sequences
-        if numbers.shape != (B,):
-            raise InputError(f"the noise is for {numbers.size} sequences, but the batch has {B}: give as many numbers")
+        numbers = numbers_of("noise", self.sequences, B)
         start = stream_keys(stream_keys(np.zeros(1, np.uint64), self.seed), self.draw)
         keys = [stream_keys(stream_keys(start, l), numbers) for l in range(len(layers))]
         table = backend.asarray(self.scale * _quantiles(), dtype=dtype)
@@ -156,3 +150,21 @@ def random_bits(keys: HostArray, steps: HostArray) -> HostArray:
 def stream_keys(key: HostArray, parts: Any) -> HostArray:
     """Return the keys of one more part of N4."""
     return _mixed(key + (np.asarray(parts, np.uint64) + 1) * GOLDEN, *FACTORS)  # type: ignore[no-any-return]
+
+
+def checked_sequences(given: Any) -> HostArray | None:
+    """Return the numbers of sequences (B,), 0 or more, from which they draw; None if they were not given."""
+    if given is None:
+        return None
+    numbers: HostArray = array("sequences", given, (None,), "iu", backend=get_backend("numpy"))
+    if numbers.size and numbers.min() < 0:
+        raise InputError(f"sequences holds {numbers.min()}: give whole numbers, 0 or more")
+    return numbers
+
+
+def numbers_of(what: str, sequences: HostArray | None, B: int) -> HostArray:
+    """Return the numbers of a batch's B sequences: by default 0 to B-1. `what` draws by them, for a message."""
+    numbers = np.arange(B) if sequences is None else sequences
+    if numbers.shape != (B,):
+        raise InputError(f"the {what} is for {numbers.size} sequences, but the batch has {B}: give as many numbers")
+    return numbers

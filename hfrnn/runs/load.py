@@ -113,7 +113,7 @@ def in_dtype(loaded: LoadedRun, dtype: str | None) -> LoadedRun:
     """Return a network and its weights in a data type; as they are for None."""
     if dtype in (None, loaded.net.dtype.name):
         return loaded
-    net = Network(**{**loaded.net.config, "dtype": dtype}, backend=loaded.net.backend.name)
+    net = loaded.net.remade(dtype=dtype)
     return LoadedRun(net, net.vector(loaded.theta), loaded.vocabulary)
 
 
