@@ -69,13 +69,6 @@ def file_arrays(given: Given, prediction: Prediction, time_first: bool, free: bo
     return found
 
 
-def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return the content of a .npz file; no object is pickled."""
-    content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **arrays)
-    return content.getvalue()
-
-
 def csv_text(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> str:
     """Return a table of the predictions of one recording: the predicted row, perhaps its time, and each output.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -140,10 +139,10 @@ def _archive(found: FixedPoints, paths: Trajectories) -> bytes:
     """Return the arrays of fixed points as a file .npz."""
     import numpy as np
 
+    from hfrnn.arrays.stored import npz_bytes
+
     names = ("states", "speed", "eigenvalues", "stable", "unstable", "inputs", "hits", "time_constants")
-    content = io.BytesIO()
-    np.savez(content, names=np.array(paths.names), **{name: getattr(found, name) for name in names})
-    return content.getvalue()
+    return npz_bytes({"names": np.array(paths.names), **{name: getattr(found, name) for name in names}})
 
 
 def _sequences(run: str, which: str, part: str | None, symbols: int, seed: int) -> tuple[Any, Any, Any, str]:

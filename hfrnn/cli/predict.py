@@ -125,6 +125,7 @@ def _predicted(
     from hfrnn.analysis import prediction_files as to_file
     from hfrnn.analysis.free_runs import free_run
     from hfrnn.analysis.prediction import Prediction, predict
+    from hfrnn.arrays.stored import npz_bytes
 
     output, plot = paths
     if run_on is None:
@@ -142,7 +143,7 @@ def _predicted(
         lines.append(f"without targets: {told(given.note)}")
     if output is not None:
         table = output.lower().endswith(".csv")
-        contents["output"] = to_file.csv_text(arrays, given.output_names) if table else to_file.npz_bytes(arrays)
+        contents["output"] = to_file.csv_text(arrays, given.output_names) if table else npz_bytes(arrays)
         held = ", ".join(f"{name} {value.shape}" for name, value in arrays.items())
         lines.append(f"{output}: {held}" if not table else f"{output}: {counted(len(arrays['y']), 'row')}")
     if plot is not None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from hfrnn.arrays.stored import npz_bytes
 from hfrnn.checks import flag, shown, wrong
 from hfrnn.checks import path as checked_path
 from hfrnn.choices import EXPORTS
@@ -89,7 +87,7 @@ def export(
     if loaded.net.embedding is not None and not symbols:
         raise InputError(Message("{symbols:False} was given, and the network has an embedding: leave it out"))
     program = make_program(loaded.net, loaded.theta, None if source is None else source.scaling(), symbols)
-    contents: dict[str, str | bytes] = {WEIGHTS: npz_bytes(program)}
+    contents: dict[str, str | bytes] = {WEIGHTS: npz_bytes({**program.arrays, **program.scales})}
     for target in targets:
         contents |= WRITERS[target](program)
     if loaded.vocabulary is not None:
@@ -108,13 +106,6 @@ def checked_targets(to: Any) -> list[str]:
         raise InputError(Message("{to!s} has {0}: {1}", shown(unknown[0]), advice) if unknown else
                          Message("{to!s} is empty: {0}", advice))  # fmt: skip
     return [each for each in EXPORTS if each in asked]
-
-
-def npz_bytes(program: Program) -> bytes:
-    """Return the content of weights.npz."""
-    file = io.BytesIO()
-    np.savez(file, **program.arrays, **program.scales)  # type: ignore[arg-type]
-    return file.getvalue()
 
 
 WRITERS: dict[str, Callable[[Program], dict[str, Any]]] = {

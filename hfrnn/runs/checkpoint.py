@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_safetensors
 from safetensors.numpy import save as safetensors_bytes
 
+from hfrnn.arrays.stored import in_file_order
 from hfrnn.errors import CheckpointError, InputError, reason_of
 from hfrnn.files import CHECKPOINT_SHARE, DESCRIPTION, memory_share, open_to_read
 
@@ -107,7 +108,7 @@ def _plain(name: object, array: object) -> np.ndarray[Any, np.dtype[Any]]:
         kind = array.dtype if isinstance(array, np.ndarray | np.generic) else type(array).__name__
         expected = "give a NumPy array of booleans, integers or floats"
         raise InputError(f"array {name!r} of a checkpoint is {kind}; {expected}")
-    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+    return in_file_order(array)
 
 
 def _checksum(version: str, meta: str, arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]]) -> str:

@@ -208,7 +208,7 @@ def save(net: Network, theta: Array, path: str | os.PathLike[str], vocabulary: V
         raise InputError(f"{_sizes(vocabulary, net)}: give the vocabulary of this network, or none")
     file = Output("path", os.fspath(checked_path("path", path)), force=True)
     file.check()
-    blocks = {name: np.ascontiguousarray(net.backend.to_host(x)) for name, x in net.views(weights).items()}
+    blocks = {name: net.backend.to_host(x) for name, x in net.views(weights).items()}
     description = {
         ARGUMENTS: {name: value.tolist() if hasattr(value, "tolist") else value for name, value in net.config.items()},
         "vocabulary": None if vocabulary is None else vocabulary.to_json(),

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import hfrnn
+from hfrnn.arrays.stored import npz_bytes
 from hfrnn.exports.c_source import c_source
-from hfrnn.exports.export import npz_bytes
 from hfrnn.exports.numpy_program import numpy_program
 from hfrnn.exports.onnx_graph import onnx_graph
 from hfrnn.exports.program import Program, make_program
@@ -83,7 +83,7 @@ def imported(file: Path) -> Any:
 
 def run_numpy(program: Program, folder: Path, inputs: Any) -> Any:
     """Run the NumPy program in two parts, from state to state."""
-    (folder / "weights.npz").write_bytes(npz_bytes(program))
+    (folder / "weights.npz").write_bytes(npz_bytes({**program.arrays, **program.scales}))
     (folder / "network.py").write_text(numpy_program(program))
     module = imported(folder / "network.py")
     first, states = module.run(inputs[:2])
@@ -94,7 +94,7 @@ def run_torch(program: Program, folder: Path, inputs: Any) -> Any:
     """Run the PyTorch module in two parts, from state to state."""
     import torch
 
-    (folder / "weights.npz").write_bytes(npz_bytes(program))
+    (folder / "weights.npz").write_bytes(npz_bytes({**program.arrays, **program.scales}))
     (folder / "network_torch.py").write_text(pytorch_module(program))
     network = imported(folder / "network_torch.py").Network()
     x = torch.from_numpy(inputs)
