@@ -16,7 +16,6 @@ def in_file_order(array: HostArray) -> HostArray:
     Some writers of files copy the memory of an array as it lies (safetensors.numpy 0.8 does), and some readers of .npz
     ignore that an array is stored in Fortran order.
     """
-    array = np.asarray(array)
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 

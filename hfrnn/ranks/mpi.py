@@ -123,7 +123,7 @@ class MPIRanks(Ranks):
         return [rank for rank, each in enumerate(found) if each != common]
 
     def check_weights(self, theta: HostArray) -> None:
-        if ranks := self.differing(zlib.crc32(_raw(np.ascontiguousarray(theta)).data)):
+        if ranks := self.differing(zlib.crc32(bytes_to_send(theta).data)):
             raise RankError(
                 f"the weights of {_named(ranks)} differ from those of the others: use processors of one kind, and the "
                 "same versions of hfrnn, NumPy and BLAS on all machines"
@@ -145,8 +145,8 @@ class MPIRanks(Ranks):
         send, receive = ([(rank, array) for rank, array in each if array.size] for each in (send, receive))
         self.bytes_sent += sum(array.nbytes for _, array in send)
         peers = [rank for rank, _ in (*receive, *send)]
-        requests = [self._comm.Irecv(_raw(array), rank, CONTENT) for rank, array in receive]
-        requests += [self._comm.Isend(_raw(array), rank, CONTENT) for rank, array in send]
+        requests = [self._comm.Irecv(bytes_to_fill(array), rank, CONTENT) for rank, array in receive]
+        requests += [self._comm.Isend(bytes_to_send(array), rank, CONTENT) for rank, array in send]
         self._wait(requests, peers, self.timeout, pause=0.0)
 
     # ------------------------------------------------------------------ headers
@@ -310,8 +310,16 @@ def _import_mpi() -> Any:
     return MPI
 
 
-def _raw(array: HostArray) -> HostArray:
-    """Return the bytes of a contiguous array, without a copy."""
+def bytes_to_send(array: HostArray) -> HostArray:
+    """Return the bytes of an array in C order; MPI would send other orders as they lie in memory."""
+    content: HostArray = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return content
+
+
+def bytes_to_fill(array: HostArray) -> HostArray:
+    """Return the memory of an array as bytes, to receive it; raise ValueError unless it is in C order."""
+    if not array.flags.c_contiguous:
+        raise ValueError("only an array in C order can receive the bytes of another one")
     content: HostArray = array.reshape(-1).view(np.uint8)
     return content
 

@@ -108,7 +108,7 @@ def _plain(name: object, array: object) -> np.ndarray[Any, np.dtype[Any]]:
         kind = array.dtype if isinstance(array, np.ndarray | np.generic) else type(array).__name__
         expected = "give a NumPy array of booleans, integers or floats"
         raise InputError(f"array {name!r} of a checkpoint is {kind}; {expected}")
-    return in_file_order(array)
+    return in_file_order(np.asarray(array))
 
 
 def _checksum(version: str, meta: str, arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]]) -> str:

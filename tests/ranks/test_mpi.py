@@ -13,7 +13,7 @@ from support import rank_results
 from support.mpi import needs_mpi, run
 
 import hfrnn
-from hfrnn.ranks.mpi import launched_ranks, ranks_of
+from hfrnn.ranks.mpi import bytes_to_fill, bytes_to_send, launched_ranks, ranks_of
 from hfrnn.ranks.one import ALONE, launched
 
 SIZES = [(2, 1), (2, 2), (3, 1), (4, 2), (8, 1)]
@@ -149,3 +149,34 @@ assert first.broadcast(first.rank) == 0
 def test_each_communicator_has_ranks_of_its_own(tmp_path: Path) -> None:
     ended = run(2, "-c", COMMUNICATORS, folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
+
+
+ORDER = """
+import numpy as np
+from hfrnn.ranks.mpi import ranks_of
+from mpi4py import MPI
+
+ranks = ranks_of(MPI.COMM_WORLD)
+sent, found = np.arange(12.0).reshape(3, 4), np.zeros((3, 4))
+for given in (np.asfortranarray(sent), np.repeat(sent, 2, axis=1)[:, ::2], sent[::-1].copy()[::-1]):
+    found[:] = 0
+    ranks._transfer([(1, given)] if ranks.leads else [], [] if ranks.leads else [(0, found)])
+    assert ranks.leads or np.array_equal(found, sent), found
+"""
+
+
+@pytest.mark.nightly
+@needs_mpi
+def test_an_array_of_any_order_in_memory_arrives_as_it_is_meant(tmp_path: Path) -> None:
+    ended = run(2, "-c", ORDER, folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_bytes_are_those_of_c_order_and_only_an_array_in_c_order_can_receive() -> None:
+    meant = np.arange(12.0).reshape(3, 4)
+    for given in (np.asfortranarray(meant), np.repeat(meant, 2, axis=1)[:, ::2], meant[::-1].copy()[::-1]):
+        assert bytes_to_send(given).tobytes() == meant.tobytes()
+        with pytest.raises(ValueError, match="C order"):
+            bytes_to_fill(given)
+    bytes_to_fill(meant)[:] = 0
+    assert not meant.any()

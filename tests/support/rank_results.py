@@ -29,8 +29,8 @@ def results(threads: int, comm: Any = None) -> dict[str, Any]:
     found, rng, T, B = {}, np.random.default_rng(0), 7, 24
     for shards, arch, dtype in CASES:
         net = hfrnn.Network(arch=arch, n_in=9, hidden=8, n_out=9, dtype=dtype, l2=1e-3)
-        theta = net.init(seed=0)
-        batch = hfrnn.Batch(rng.integers(0, 9, (T, B)), rng.integers(0, 9, (T, B)))
+        theta = np.stack([net.init(seed=0)] * 2, axis=1)[:, 0]  # neither the weights nor the batch are in C order
+        batch = hfrnn.Batch(rng.integers(0, 9, (B, T)).T, rng.integers(0, 9, (B, T)).T)
         plan = Plan(tuple(n * B // shards for n in range(shards + 1)), 3, Keep.STATES)
         f = hfrnn.Objective(net, batch, threads=threads, plan=plan, comm=comm)
         loss, gradient = f.loss_and_gradient(theta)
