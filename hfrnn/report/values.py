@@ -95,7 +95,8 @@ def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         told = differs or (given and (len(runs) == 1 or len(used) < len(runs)))
         group = (known[name].group if name in known else "") or "Network"
         rows.append({"group": group, "name": name, "values": values, "differs": differs, "told": told})
-    return rows
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    return sorted(rows, key=lambda row: groups.index(row["group"]))
 
 
 def option_text(value: Any) -> str:
@@ -156,7 +157,7 @@ def _facts(
     tools = (("Python", "python"), ("NumPy", "numpy"), ("SciPy", "scipy"))
     facts = {
         "folder": str(folder.path),
-        "data": config.text or f"{config.data}{level and f', level {level}'}",
+        "data": config.text or f"{_data_files(config)}{level and f', level {level}'}",
         "network": f"{config.arch} {option_text(config.hidden)}",
         "weights": "-" if weights is None else f"{weights:,}",
         "optimizer": config.optimizer + (f", {config.damping} damping" if damped else ""),
@@ -176,6 +177,11 @@ def _facts(
         "versions": ", ".join(f"{name} {versions[key]}" for name, key in tools if key in versions) or "-",
     }
     return {key: readable(value) for key, value in facts.items()}
+
+
+def _data_files(config: TrainConfig) -> str:
+    """Return the paths of the files of a run, or the name of its data."""
+    return some_of(list(map(str, config.data)), 2) if isinstance(config.data, tuple) else f"{config.data}"
 
 
 def _task(config: TrainConfig) -> str:

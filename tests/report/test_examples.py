@@ -108,3 +108,21 @@ def test_the_cursor_reads_targets_and_predictions(shown: Any, arrays: Path) -> N
     assert "step 2" in text
     assert ("target \u2013" if target is None else f"target {target:g}") in text
     assert f"prediction {example['sequences'][0]['predictions'][0][1]:g}" in text
+
+
+@in_browser
+def test_runs_on_the_same_sequences_are_side_by_side_in_one_range(shown: Any, arrays: Path, runs: dict) -> None:
+    other = arrays.with_name("other")
+    if not other.exists():
+        options = {"optimizer": "adam", "updates": 1, "learning_rate": 5.0, "seed": 0}
+        hfrnn.train(
+            data=arrays.with_name("data.npz"), arch="rnn", hidden=3, out=other, threads=1, backend="numpy", **options
+        )
+    page = shown(arrays, runs["task"], other)
+    figures = page.run(
+        "[...document.querySelectorAll('.panels.whole > figure')].map((each) => [each.querySelector('h3').innerText,"
+        "[...each.querySelectorAll('text[text-anchor=end]')].map((label) => label.textContent)])"
+    )
+    assert [title for title, _ in figures] == [f"Sequence {n} run {run}" for n in (1, 2, 3) for run in "AC"]
+    assert figures[0][1]
+    assert all(labels == figures[0][1] for _, labels in figures)
