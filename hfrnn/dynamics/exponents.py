@@ -76,7 +76,8 @@ def lyapunov(
     ----------
     net, theta : as `hfrnn.load` returns them
     inputs : (T, B, n_in) array of real values, or (T, B) array of integer symbols
-        The network reads them. Exponents are averaged over the B sequences.
+        The network reads them. Exponents are averaged over the B sequences. Without the axis B, (T, n_in) or (T,), they
+        are those of one sequence.
     state : list of dict, (B, n) array, or (B,) integers; optional
         The state before the first step, or the numbers of recordings, as for `hfrnn.Batch`; by default zeros, or what
         the network has learned.

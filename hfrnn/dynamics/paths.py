@@ -248,6 +248,7 @@ def perturb(
     ----------
     net, theta : as `hfrnn.load` returns them
     inputs : (T, B, n_in) array of real values, or (T, B) array of integer symbols
+        Without the axis B they are those of one sequence.
     state : list of dict, or (B, n) array
         The state before the first step.
     changes : (C, n) or (C, B, n) array

@@ -113,13 +113,16 @@ class Transition:
         return self.series(inputs, (B,), name)
 
     def series(self, inputs: Any, shape: tuple[int, ...], name: str = "inputs") -> HostArray:
-        """Return inputs of a shape (B,) or (T, B), with one more axis for real values, after checking them."""
+        """Return inputs of a shape (B,) or (T, B), with one more axis for real values, after checking them.
+
+        Inputs of one step alone, or of one sequence where there are several, hold for all.
+        """
         found = np.asarray(inputs) if is_whole(inputs) else on_host(name, inputs)
         axes = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
         wanted = f"give real values ({', '.join(map(str, shape))}, {self.n_in}) or ({self.n_in},), or symbols ({axes})"
         symbols = found.dtype.kind in "iu"
         whole = shape if symbols else (*shape, self.n_in)
-        if found.shape == whole[len(shape) :]:
+        if found.shape in (whole[len(shape) :], (*whole[: len(shape) - 1], 1, *whole[len(shape) :])):
             found = np.broadcast_to(found, whole)
         if found.shape != whole or found.dtype.kind not in "iuf":
             raise InputError(f"{name} has shape {found.shape} and type {shown_type(found)}: {wanted}")
@@ -135,17 +138,22 @@ class Transition:
         return found.astype(np.int64)
 
     def time_series(self, inputs: Any, scaling: Scaling | None, name: str = "inputs") -> HostArray:
-        """Return inputs of T steps, (T, B, n_in) or (T, B), as the network reads them, after checking them."""
+        """Return inputs of T steps, (T, B, n_in) or (T, B), as the network reads them, after checking them.
+
+        Without the axis B they are those of one sequence.
+        """
         instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
         found = on_host(name, inputs)
-        axes = found.ndim
-        if axes not in (2, 3) or not found.size or (axes == 2) != (found.dtype.kind in "iu"):
+        symbols = found.dtype.kind in "iu"
+        if found.ndim == (1 if symbols else 2):
+            found = found[:, None]
+        if found.ndim != (2 if symbols else 3) or not found.size:
             raise InputError(
                 f"{name} has shape {found.shape} and type {shown_type(found)}: give real values (T, B, {self.n_in}), "
                 "time first, or integer symbols (T, B)"
             )
         series = self.series(found, found.shape[:2], name)
-        return series if scaling is None or axes == 2 else np.asarray(scaling.scale_inputs(series))
+        return series if scaling is None or symbols else np.asarray(scaling.scale_inputs(series))
 
     def first_state(self, B: int, given: GivenState | None = None) -> tuple[HostArray, Clock]:
         """Return the vectors (B, n) and the integers before the first step.

@@ -38,6 +38,9 @@ def test_exponents_of_a_linear_network_are_those_of_its_eigenvalues() -> None:
     assert found.dimension == pytest.approx(1 + sums[0] / -np.log(0.9)) if sums[1] < 0 else True
     first = lyapunov(net, theta, np.ones((500, 2, 1)), np.ones((2, 4)), k=1, washout=200)
     np.testing.assert_allclose(first.exponents, np.log(MODULI[:1]), atol=1e-12)
+    alone = lyapunov(net, theta, np.ones((500, 1)), np.ones((1, 4)), washout=200)  # without an axis for sequences
+    assert alone.sequences == 1
+    np.testing.assert_allclose(alone.exponents, np.log(MODULI), atol=1e-12)
 
 
 def test_exponents_of_a_free_run_are_those_of_the_closed_loop() -> None:
@@ -86,7 +89,7 @@ def test_the_sum_of_all_exponents_is_the_mean_log_determinant() -> None:
 def test_wrong_arguments_are_refused() -> None:
     net, theta = linear()
     for wrong, words in (
-        ({"k": 5}, "k"), ({"washout": 50}, "washout is 50"), ({"inputs": np.ones((50, 1))}, "inputs has shape"),
+        ({"k": 5}, "k"), ({"washout": 50}, "washout is 50"), ({"inputs": np.ones(50)}, "inputs has shape"),
         ({"state": np.ones((2, 4))}, "2 sequences"), ({"free_steps": 0}, "free_steps"),
     ):  # fmt: skip
         with pytest.raises(hfrnn.InputError, match=words):

@@ -154,6 +154,15 @@ def test_products_with_known_results_are_those_of_plain_arrays() -> None:
     assert type(repeated + 1) is np.ndarray
 
 
+def test_one_input_holds_for_all_sequences() -> None:
+    net = hfrnn.Network("gru", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    theta, h = net.init(seed=0), np.random.default_rng(0).normal(size=(4, 3))
+    u = np.array([0.3, -0.2])
+    found = [step_jacobian(net, theta, inputs, h)[0] for inputs in (np.tile(u, (4, 1)), u, u[None])]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
 def test_a_network_without_state_is_refused() -> None:
     net = hfrnn.Network("fnn", n_in=2, hidden=3, n_out=1, order=1)
     with pytest.raises(hfrnn.InputError, match="has no state"):
