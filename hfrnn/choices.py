@@ -46,7 +46,7 @@ FIXED, SHIFTED = STARTS = ("fixed", "shifted")
 """Where a text is cut into training sequences, from epoch to epoch."""
 SCHEDULES = ("constant", "halve", "divide", "text8", "cosine")
 """Learning rate schedules."""
-INITIALIZERS = ("papers", "sutskever")
+INITIALIZERS = ("papers", "sutskever", "orthogonal")
 """Initialization methods of the weights."""
 ARRAY_FILES = (".npz", ".npy", ".mat", ".h5", ".hdf5")
 """Suffixes of files of arrays."""

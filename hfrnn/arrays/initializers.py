@@ -66,6 +66,24 @@ def fixed_fan_in(scale: float = 1.0, nonzeros: int = 15, spectral_radius: float 
     return initialize
 
 
+def orthogonal() -> Initializer:
+    """Return an initializer of random orthogonal matrices: a matrix (H, k*H) is filled as k square blocks.
+
+    Their distribution is that of Haar: that of Q and of U Q is the same for every orthogonal U. LAPACK's QR of a normal
+    matrix alone has other signs, and the same determinant each time; a positive diagonal of R corrects them.
+
+    Source: F. Mezzadri, How to generate random matrices from the classical compact groups (2007), section 5.
+    """
+
+    def initialize(rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        rows, columns = shape[-2:]
+        Q, R = np.linalg.qr(rng.standard_normal((*shape[:-2], columns // rows, rows, rows)))
+        Q *= np.copysign(1.0, np.diagonal(R, axis1=-2, axis2=-1))[..., None, :]
+        return np.moveaxis(Q, -3, -2).reshape(shape)
+
+    return initialize
+
+
 def _spectral_radius(matrix: npt.NDArray[Any]) -> float:
     """Return the largest absolute eigenvalue of a square matrix."""
     if matrix.shape[0] <= 1000:

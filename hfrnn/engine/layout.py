@@ -10,7 +10,7 @@ import numpy as np
 
 from hfrnn.arrays.array_checks import array, is_array
 from hfrnn.arrays.backend import Array, Buffers, get_backend, host_copy
-from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal
+from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal, orthogonal
 from hfrnn.arrays.parameters import ParameterLayout
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, flag, instance, is_whole, number, shown_exactly, string
 from hfrnn.choices import DTYPES, INITIALIZERS
@@ -19,6 +19,7 @@ from hfrnn.engine.heads.heads import losses, make_head, take_options
 from hfrnn.engine.heads.output_map import INPUT
 from hfrnn.engine.layers import initial_state_shapes, make_layer, state_of_rows, state_width
 from hfrnn.errors import InputError, Message
+from hfrnn.kernels.base import Kernel
 from hfrnn.kernels.registry import first_name, kernel_options, make_kernel, resolve_backend
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.wording import counted
@@ -231,16 +232,18 @@ class Layout:
         Parameters
         ----------
         seed : int
-        initializer : {"papers", "sutskever"}
+        initializer : {"papers", "sutskever", "orthogonal"}
             "papers" (SPEC 10, [K]): N(0, 0.1^2), or N(0, 0.05^2) for mrnn; an entry of the plain rnn's `W_h` is zero
             with probability 0.9. "sutskever" ([MS]): 15 non-zero entries N(0, 1) per column; square recurrent blocks
-            are scaled to `spectral_radius`. In both, biases and learned initial states are 0, and the architecture sets
-            the initial value of a recurrent vector (`q` of scrn, leaky and rate).
+            are scaled to `spectral_radius`. "orthogonal": each square block (H, H) of a recurrent matrix is a random
+            orthogonal matrix with the distribution of Haar, and the other weights are those of "papers". In all, biases
+            and learned initial states are 0, and the architecture sets the initial value of a recurrent vector (`q` of
+            scrn, leaky and rate).
         spectral_radius : float
             Above 0; only for "sutskever".
         **scales : float
             Standard deviations. The blocks of that name are normally distributed: `W_x=0.01`, `b=0.1`, or `scale=0.2`
-            for every matrix.
+            for every matrix, but not for orthogonal ones.
 
         Returns
         -------
@@ -261,18 +264,21 @@ class Layout:
         rng = np.random.Generator(np.random.PCG64(seed))
         theta = np.empty(self.n_parameters)
         for name, view in self.views(theta).items():
-            view[...] = self._initializer(name, view.ndim, initializer, spectral_radius, scales)(rng, view.shape)
+            view[...] = self._initializer(name, view.shape, initializer, spectral_radius, scales)(rng, view.shape)
         return self.backend.asarray(theta.astype(self.dtype))
 
     def _initializer(
-        self, full_name: str, ndim: int, initializer: str, spectral_radius: float, scales: dict[str, float]
+        self, full_name: str, shape: tuple[int, ...], initializer: str, spectral_radius: float, scales: dict[str, float]
     ) -> Initializer:
         group, name = full_name.split(".", 1)
         if name in scales:
             return normal(scales[name])
-        recurrent = self.layers[int(group[5:])].kernel.initializers() if group.startswith("layer") else {}
-        if ndim == 1:  # biases, learned initial states, and recurrent vectors
+        kernel = self.layers[int(group[5:])].kernel if group.startswith("layer") else None
+        recurrent = {} if kernel is None else kernel.initializers()
+        if len(shape) == 1:  # biases, learned initial states, and recurrent vectors
             return recurrent.get(name, constant(0.0))
+        if initializer == "orthogonal" and name in recurrent and _in_squares(shape, kernel):
+            return orthogonal()
         if "scale" in scales:
             return normal(scales["scale"])
         if initializer == "sutskever":
@@ -430,3 +436,8 @@ class Layout:
 def _signed(values: Array) -> Array:
     """Return integers of 64 bits as signed ones: of unsigned and signed ones together NumPy makes floats."""
     return values.astype("int64") if values.dtype == "uint64" else values
+
+
+def _in_squares(shape: tuple[int, ...], kernel: Kernel | None) -> bool:
+    """Return whether a matrix consists of square blocks (H, H) side by side."""
+    return kernel is not None and 0 < kernel.hidden == shape[-2] and shape[-1] % kernel.hidden == 0

@@ -71,7 +71,8 @@ GENERAL: tuple[Option, ...] = (
     ),
     _network(
         "initializer", str, "papers",
-        "Initial weights: small normal ones as in the papers, or Sutskever's sparse ones.", choices=INITIALIZERS,
+        "Initial weights: as in the papers, Sutskever's sparse ones, or orthogonal recurrent matrices.",
+        choices=INITIALIZERS,
     ),
     _network(
         "spectral_radius", float, 1.1, "Spectral radius of the initial recurrent weights.", needs=(SUTSKEVER,), above=0,

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hfrnn
-from hfrnn.arrays.initializers import constant, fixed_fan_in, normal, sparse_normal
+from hfrnn.arrays.initializers import constant, fixed_fan_in, normal, orthogonal, sparse_normal
 from hfrnn.arrays.parameters import ParameterLayout
+from hfrnn.choices import INITIALIZERS
 
 
 def rng() -> np.random.Generator:
@@ -72,7 +73,7 @@ def blocks(arch: str, seed: int = 0, **arguments: object) -> dict[str, np.ndarra
 
 
 @pytest.mark.parametrize("arch", hfrnn.architectures())
-@pytest.mark.parametrize("initializer", ["papers", "sutskever"])
+@pytest.mark.parametrize("initializer", INITIALIZERS)
 def test_the_same_seed_gives_the_same_bits_and_biases_start_at_0(arch, initializer):
     net = hfrnn.Network(arch, n_in=5, hidden=20, n_out=5, bias=True, output_bias=True)
     theta = net.init(3, initializer)
@@ -118,6 +119,32 @@ def test_sutskevers_initialiser_has_the_spectral_radius_asked_for():
     assert views["layer0.W_x"].std() == pytest.approx(0.01, rel=0.05)
 
 
+@pytest.mark.parametrize("n", [1, 4, 5])
+def test_orthogonal_matrices_have_the_distribution_of_haar(n: int) -> None:
+    draws, generator = 2000, rng()
+    Q = np.stack([orthogonal()(generator, (n, n)) for _ in range(draws)])
+    np.testing.assert_allclose(Q @ Q.swapaxes(1, 2), np.broadcast_to(np.eye(n), Q.shape), atol=1e-14)
+    traces, bound = Q.trace(axis1=1, axis2=2), 4 / np.sqrt(draws)  # QR alone has one determinant, and traces below 0
+    assert (np.linalg.det(Q) > 0).mean() == pytest.approx(0.5, abs=bound / 2)
+    assert traces.mean() == pytest.approx(0, abs=bound)
+    assert (traces**2).mean() == pytest.approx(1, abs=2 * bound)
+    assert (n * Q**2).mean(axis=0) == pytest.approx(np.ones((n, n)), abs=2 * bound)
+
+
+def test_square_recurrent_blocks_start_orthogonal_and_the_rest_as_in_the_papers() -> None:
+    gates = {"lstm": {"W_h": 4}, "gru": {"W_h": 2, "W_hg": 1}, "hornn": {"W_h": 1}, "mlstm": {"W_m": 4}}
+    for arch, blocks_of in gates.items():
+        views = blocks(arch, initializer="orthogonal", scale=0.3)
+        for name, number in blocks_of.items():
+            for gate in np.split(views[f"layer0.{name}"], number, axis=-1):
+                identity = np.broadcast_to(np.eye(60), gate.shape)
+                np.testing.assert_allclose(gate.swapaxes(-1, -2) @ gate, identity, atol=1e-13)
+        assert views["layer0.W_x"].std() == pytest.approx(0.3, rel=0.05)
+    views = blocks("low-rank", initializer="orthogonal")
+    assert views["layer0.M"].std() == pytest.approx(1, rel=0.2)  # (2, 60): no square block
+    assert blocks("low-rank", initializer="orthogonal", M=0.1)["layer0.M"].std() == pytest.approx(0.1, rel=0.2)
+
+
 def test_scales_are_by_block_name_or_for_all_that_is_no_bias():
     views = blocks("lstm", W_x=0.01, b=0.5, scale=0.2)
     expected = {"layer0.W_x": 0.01, "layer0.b": 0.5, "layer0.W_h": 0.2, "output.W_y0": 0.2, "output.b_y": 0.0}
@@ -128,7 +155,7 @@ def test_scales_are_by_block_name_or_for_all_that_is_no_bias():
 
 def test_unknown_initialisers_and_blocks_are_refused():
     net = hfrnn.Network("rnn", n_in=3, hidden=4, n_out=3)
-    with pytest.raises(hfrnn.InputError, match="initializer is 'xavier': use one of papers, sutskever"):
+    with pytest.raises(hfrnn.InputError, match="initializer is 'xavier': use one of papers, sutskever, orthogonal"):
         net.init(initializer="xavier")
     with pytest.raises(hfrnn.InputError, match="no block is named W_z: this network has W_h, W_x, W_y0, b"):
         net.init(W_z=0.1)
