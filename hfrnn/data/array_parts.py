@@ -95,7 +95,7 @@ def piece_signals(
     if states is not None:
         each_row: Content = states[None] if not isinstance(states, list) and states.ndim == 1 else states
         begins = checked_states(each_row, len(lists["x"]), f"{prefix}initial_state of {source}")
-    found = []
+    found, lost = [], False
     for n, x in enumerate(lists["x"]):
         y, mask = (lists[role][n] if role in lists else None for role in ("y", "mask"))
         if y is not None and min(x.ndim, y.ndim) > 0 and len(x) != len(y):
@@ -107,12 +107,16 @@ def piece_signals(
         state = None if begins is None else at_first_row(begins[n], len(x))
         each = Signals(x, y[:, None] if y.ndim == 1 else y, missing, state)
         if rows != (None, None):
-            each = each.rows(*slice(*rows).indices(len(x))[:2])
+            start, stop, _ = slice(*rows).indices(len(x))
+            each = each.rows(start, stop)
+            lost |= state is not None and start > 0
         if not len(each.inputs):
             asked = argument("rows" if piece.part == "train" else f"{piece.part}_rows")
             has = counted(len(x), "row")
             raise InputError(Message(f"{asked} leaves nothing of {{0}}, which has {{1}}: give others", source, has))
         found.append(each)
+    if lost:
+        notes = [*notes, "the first row is left out, so the initial state that is given before it is not used"]
     return found, notes
 
 

@@ -15,6 +15,7 @@ from support.pairwise import label
 import hfrnn
 from hfrnn.analysis.sequences import evaluate_sequences, file_sequences
 from hfrnn.data.array_data import from_memory
+from hfrnn.data.windows import Windows
 from hfrnn.engine.layers import state_rows, state_width
 from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import InputError
@@ -70,6 +71,13 @@ def test_arrays_bring_a_state_for_each_sequence() -> None:
     for wrong in (states[:3], states[:, 0], np.full((4, 2), np.nan)):
         with pytest.raises(InputError, match="initial_state of data"):
             from_memory({"x": x, "y": x, "initial_state": wrong})
+
+
+def test_rows_that_begin_later_say_that_the_given_state_is_not_used() -> None:
+    arrays = {"x": np.ones((40, 1)), "y": np.ones((40, 1)), "initial_state": np.ones(3)}
+    said, used = (from_memory(arrays, windows=Windows(8), rows={"train": rows}).notes for rows in ((1, None), (0, 30)))
+    assert "the first row is left out, so the initial state that is given before it is not used" in said
+    assert not any("initial state" in note for note in used)
 
 
 def test_columns_of_a_table_hold_the_state_before_its_rows(tmp_path: Path) -> None:
