@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,10 @@ FORMS = {"perplexity": ("g", ".1f"), "bits": (".2f", ".3f"), "ratio": (".2f", ".
 """How published figures and ours are written, by metric."""
 PARTS = ["train", "valid", "test", "ratio", "words"]
 """What figures are of, in the order of their columns."""
+DIARY = ("papers-hornn-norms",)
+"""Tables that stand in benchmarks/diary/."""
+SMALL = "-small"
+"""The end of the folders of results at the scale `small`."""
 PROBE = PAPERS / "hf_wikipedia" / "probe.json"
 PROBE_COMMAND = (
     'hfrnn probe runs/papers/hf_wikipedia/mlstm-structural/hf --open "[[" --close "]]" '
@@ -32,27 +38,37 @@ PROBE_COMMAND = (
 
 
 def papers(name: str) -> str:
-    """Return the tables of one figure, each with its quoted figures and its picture."""
-    return "\n\n".join(part for each in TABLES[name] for part in parts(each))
+    """Return the tables of one figure, each with its quoted figures and its pictures; the scale `small` is left out."""
+    results = "../results" if name in DIARY else "../benchmarks/results"  # seen from the page
+    shown = [each for each in TABLES[name] if not each.folder.endswith(SMALL)]
+    return "\n\n".join(part for each in shown for part in parts(each, results))
 
 
-def parts(each: PaperTable) -> list[str]:
-    """Return the Markdown of a table, and what stands below it."""
-    found = [f"**{each.title}**", table(*grid(each))]
+def small() -> str:
+    """Return the tables of the scale `small`, without pictures."""
+    found = [each for tables in TABLES.values() for each in tables if each.folder.endswith(SMALL)]
+    return "\n\n".join(f"**{each.title}**\n\n{table(*grid(each))}\n\n{commands(each)}" for each in found)
+
+
+def parts(each: PaperTable, results: str) -> list[str]:
+    """Return the Markdown of a table of what was run, and what stands below it."""
+    ran = [row for row in each.rows if row.ours]
+    found = [f"**{each.title}**", *([table(*grid(replace(each, rows=tuple(ran))))] if ran else [])]
+    found += [paragraph(text) for text in (not_run(each), commands(each)) if text]
     if each.quoted:
         quoted = "; ".join(f"{name}: {value:g}" for name, value in each.quoted.items())
         found.append(paragraph(f"Quoted there from other papers: {quoted}."))
     for picture in sorted((PAPERS / each.folder).glob("*.svg")) if each.folder else ():
         number = picture.stem.removeprefix("figure-").replace("-", ".")
         what = "Validation during training" if picture.stem == "curves" else f"Figure {number}"
-        found.append(f"![{what}: {each.title}](../benchmarks/results/papers/{each.folder}/{picture.name})")
+        found.append(f"![{what}: {each.title}]({results}/papers/{each.folder}/{picture.name})")
     return found
 
 
 def grid(each: PaperTable) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of a table; columns without an entry are left out."""
     there, ours = FORMS[each.metric]
-    in_small = each.folder.endswith("-small")  # nothing to compare with
+    in_small = each.folder.endswith(SMALL)  # nothing to compare with
     named = sorted({part for row in each.rows for part in (*row.published, *_reached(row))}, key=PARTS.index)
     several = len(named) > 1
     lines = []
@@ -64,9 +80,33 @@ def grid(each: PaperTable) -> tuple[list[str], list[list[str]]]:
             values = [format(found[part], ours) for found in row.ours if part in found]
             line[f"ours{f', {part}' if several else ''}"] = ", ".join(values)
         line |= {"weights": _number(row.weights, ",d"), "trained": row.epochs, "hours": row.hours}
-        lines.append({**line, "state": "" if in_small else row.state, "command": f"`{row.command}`"})
+        lines.append({**line, "state": "" if in_small else row.state})
     shown = [name for name in lines[0] if any(line[name] for line in lines)]
     return shown, [[line[name] for name in shown] for line in lines]
+
+
+def not_run(each: PaperTable) -> str:
+    """Return a sentence with the rows without a result and their published figures; "" if there is none."""
+    _, form = FORMS[each.metric][::-1]
+    named = [
+        f"`{row.name}`" + (f" {row.published[row.part]:{form}}" if row.part in row.published else "")
+        for row in each.rows if not row.ours
+    ]  # fmt: skip
+    figures = " (published figures beside them)" if any(row.part in row.published for row in each.rows) else ""
+    return f"Not run{figures}: {', '.join(named)}." if named else ""
+
+
+def commands(each: PaperTable) -> str:
+    """Return a sentence with the commands of the rows, ROW for the name of one."""
+    of_rows: dict[str, list[str]] = {}
+    for row in each.rows:
+        of_rows.setdefault(re.sub(rf" {re.escape(row.name)}(?= |$)", " ROW", row.command), []).append(f"`{row.name}`")
+    several = len(of_rows) > 1
+    said = [
+        f"`{command}`" + (f" ({listed(names)})" if several and "ROW" not in command else "")
+        for command, names in of_rows.items()
+    ]  # fmt: skip
+    return f"Commands: {listed(said)}." if several else f"Command: {said[0]}."
 
 
 def _reached(row: Row) -> dict[str, float]:
@@ -80,7 +120,7 @@ def _number(value: float | None, form: str) -> str:
 def count() -> str:
     """Return how many rows are in which state; other scales and recipes are left out."""
     states = Counter(row.state for tables in TABLES.values() for each in tables for row in each.rows
-                     if row.state and not each.folder.endswith(("-small", "-hours", "_norms")))  # fmt: skip
+                     if row.state and not each.folder.endswith((SMALL, "-hours", "_norms")))  # fmt: skip
     return (
         f"{states.total()} rows at the scale of the papers: {states[MATCHED]} {MATCHED}, {states[NOT_MATCHED]} "
         f"{NOT_MATCHED}, {states[NOT_RUN]} {NOT_RUN}"
@@ -93,14 +133,14 @@ def rules() -> str:
 
 
 def probe() -> str:
-    """Return the row of [K]'s figure 5.1."""
-    head, published = ["published", "ours", "state", "command"], "above the control up to distance 1,000"
-    ours, state = "", NOT_RUN
-    if PROBE.is_file():
-        found = json.loads(PROBE.read_text("utf-8"))
-        ours = f"above the control up to distance {found['remembered']:,}"
-        state = MATCHED if found["remembered"] >= 1000 else NOT_MATCHED
-    return table(head, [[published, ours, state, f"`{PROBE_COMMAND}`"]])
+    """Return what was found of [K]'s figure 5.1."""
+    if not PROBE.is_file():
+        return paragraph(f"Figure 5.1, a bracket probe of the first network, was not run: `{PROBE_COMMAND}`.")
+    found = json.loads(PROBE.read_text("utf-8"))
+    return paragraph(
+        f"Figure 5.1, a bracket probe of the first network: above the control up to distance {found['remembered']:,}, "
+        f"and 1,000 in [K] (`{PROBE_COMMAND}`)."
+    )
 
 
 # ---------------------------------------------------------------------- in words
@@ -166,22 +206,6 @@ def ablation() -> str:
         difference = "" if ours is None or base is None else format(ours - base, "+.1f")
         lines.append([f"`{each.name}`", _number(ours, ".1f"), difference, f"`{each.command}`"])
     return table(["cell", "validation perplexity", "difference", "command"], lines)
-
-
-def scrn() -> str:
-    """Return what lstm-100 and scrn-100-40 reached, and how far they are below the plain network srn-100."""
-    plain, plain_there = _test_figures(load("papers/scrn_ptb/srn-100.json"))
-    reached, below, below_there = [], [], []
-    for name in ("lstm-100", "scrn-100-40"):
-        found = load(f"papers/scrn_ptb/{name}.json")
-        (test, published), ours = _test_figures(found), found["ours"]
-        reached.append(
-            f"`{name}` has a test perplexity of {test:.1f} ({published:g} published), and was best after epoch "
-            f"{ours['best_epoch']:.0f} of {ours['epochs']:.0f}"
-        )
-        below.append(f"{plain - test:.1f}")
-        below_there.append(f"{plain_there - published:g}")
-    return paragraph(f"{'; '.join(reached)}. They are {listed(below)} below `srn-100`; in [M], {listed(below_there)}.")
 
 
 def restored() -> str:

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+import page_claims
 import page_curvature
 import page_dynamics
 import page_fused
@@ -90,6 +91,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "stacked-tangents": page_curvature.stacked_tangents,
     "ranks": page_ranks.measured,
     "ranks-model": page_ranks.predicted,
+    "papers-claims": page_claims.claims,
+    "papers-small": page_papers.small,
     "papers-count": page_papers.count,
     "papers-rules": page_papers.rules,
     "papers-probe": page_papers.probe,
@@ -97,7 +100,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "papers-norms": page_papers.norms,
     "papers-ablation": page_papers.ablation,
     "papers-prefix": page_papers.prefix,
-    "papers-scrn": page_papers.scrn,
     "papers-scrn-restored": page_papers.restored,
     **{name: partial(page_papers.papers, name) for name in page_papers.TABLES},
 }

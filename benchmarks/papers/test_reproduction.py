@@ -6,6 +6,7 @@ import importlib
 import itertools
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ if not (PAPERS / "cells.py").is_file():
 
 import hornn_times  # noqa: E402
 import ngrams  # noqa: E402
+import page_claims  # noqa: E402
 import page_papers  # noqa: E402
 import redraw  # noqa: E402
 import reproduction  # noqa: E402
@@ -140,16 +142,33 @@ def test_the_markdown_of_a_table_shows_published_and_reached_figures(out: Path) 
         "row": "`mlstm-structural`", "published, train": "1.69", "published, valid": "1.86", "published, test": "1.82",
         "ours, train": "1.500, 1.500", "ours, valid": "1.350, 1.370", "ours, test": "1.350, 1.370",
         "weights": "216,006", "trained": "3 updates", "hours": "1.50", "state": "matched",
-        "command": "`python benchmarks/papers/hf_ptb.py mlstm-structural`",
     }  # fmt: skip
+
+
+def test_rows_without_a_result_stand_in_a_sentence(out: Path) -> None:
+    [table] = reproduction.all_tables(out)["papers-hf-ptb"]
+    _, shown, missing, command, *_ = page_papers.parts(table, "results")
+    assert shown.count("\n") == 1 + 3  # the cells with a result
+    assert missing.startswith("Not run (published figures beside them): `rnn-line-search` 1.97, `mrnn-structural` 1.87")
+    assert command == "Command: `python benchmarks/papers/hf_ptb.py ROW`."
+
+
+def test_a_claim_is_judged_by_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert page_claims.contexts().verdict == page_claims.REPRODUCED
+    assert page_claims.learned_contexts()[2:] == ("", page_claims.NOT_RUN)
+    [scrn] = page_papers.TABLES["papers-scrn-ptb"]
+    worse = tuple(replace(row, ours=[{"test": 125.0}]) if row.name == "scrn-100-40" else row for row in scrn.rows)
+    monkeypatch.setitem(page_papers.TABLES, "papers-scrn-ptb", [replace(scrn, rows=worse)])
+    assert page_claims.contexts()[2:] == ("SCRN 5.9, lstm 16.0", page_claims.NOT_REPRODUCED)
+    assert page_claims.context_beside_the_lstm().verdict == page_claims.NOT_REPRODUCED
 
 
 def test_the_small_scale_is_compared_with_nothing(out: Path) -> None:
     (out / "hf_ptb").rename(out / "hf_ptb-small")
     paper, small = reproduction.all_tables(out)["papers-hf-ptb"]
-    head, rows = page_papers.grid(small)
+    head, _ = page_papers.grid(small)
     assert not [name for name in head if name.startswith(("published", "state"))]
-    assert rows[0][-1] == "`python benchmarks/papers/hf_ptb.py rnn-structural --scale small`"
+    assert page_papers.commands(small) == "Command: `python benchmarks/papers/hf_ptb.py ROW --scale small`."
     assert {row.state for row in paper.rows} == {NOT_RUN}
 
 
