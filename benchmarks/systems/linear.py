@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.analysis.linear_baseline import Block, fit_arx
+from hfrnn.analysis.linear_arx import arx_models
+from hfrnn.analysis.linear_data import Block, simulation_error, units_of
 
 Values = NDArray[Any]
 HORIZON = 20
@@ -34,8 +35,9 @@ def arx(train: tuple[Values, Values]) -> Any:
     first, last = (block(*(each[part] for each in train)) for part in (slice(cut), slice(cut, None)))
     weights = last.weights.copy()
     weights[: min(BURN_IN, len(weights) // 2)] = 0
-    found = fit_arx([first], [last._replace(weights=weights)])
-    assert found is not None
+    units, judged = units_of([first]), [last._replace(weights=weights)]
+    assert units is not None
+    found = min(arx_models([first], units), key=lambda model: simulation_error(model, judged))
     return (lambda u: found.simulate(u[:, None, None])[:, 0, 0]), str(found)
 
 

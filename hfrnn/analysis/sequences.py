@@ -10,7 +10,8 @@ import numpy as np
 
 from hfrnn.analysis.conditions import array_labels, at_last_step, by_condition
 from hfrnn.analysis.initial_states import estimated
-from hfrnn.analysis.linear_baseline import Block, fit_arx
+from hfrnn.analysis.linear_baseline import fit_linear
+from hfrnn.analysis.linear_data import Block
 from hfrnn.analysis.prediction import parts_of, score, scored_rows
 from hfrnn.analysis.scores import figures
 from hfrnn.arrays.array_checks import is_array
@@ -338,7 +339,8 @@ def _beside(net: Network, given: Given, source: Source | None) -> dict[str, Any]
     if source is None:
         return {**found, "baseline": {"model": None, "reason": "the training part of the run cannot be read"}}
     train = blocks(source.batch(source.plain_part("train")))
-    model = fit_arx(train, blocks(source.batch(source.plain_part("valid"))) if source.validation is not None else None)
+    valid = None if source.validation is None else blocks(source.batch(source.plain_part("valid")))
+    model = fit_linear(train, valid)
     if model is None:
         reason = "the training part is too short for one, or has too many inputs"
         return {**found, "baseline": {"model": None, "reason": reason}}

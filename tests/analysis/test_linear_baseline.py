@@ -1,4 +1,4 @@
-"""ARX models by least squares, and their place beside the scores of a network."""
+"""Linear models by least squares and by subspaces, and their place beside the scores of a network."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ import pytest
 from support.data_runs import make_data_runs
 
 import hfrnn
-from hfrnn.analysis.linear_baseline import Block, fit_arx
+from hfrnn.analysis.linear_arx import ORDERS, arx_models
+from hfrnn.analysis.linear_baseline import fit_linear
+from hfrnn.analysis.linear_data import Block, simulation_error, units_of
+from hfrnn.analysis.linear_subspace import subspace_models
 from hfrnn.analysis.sequences import evaluate_sequences
 from hfrnn.cli.evaluate import score_lines
 from hfrnn.errors import InputError
 from hfrnn.runs.folder import RunFolder
 
 A, B = np.array([[[1.2, 0.1], [0.0, 0.5]], [[-0.5, 0.0], [0.0, 0.1]]]), np.array([[[1.0, 0.0]], [[0.3, -2.0]]])
+
+POLES = np.array([[0.9, 0.3, 0.0], [-0.3, 0.9, 0.1], [0.0, 0.0, 0.7]])
 
 
 def system(T: int, columns: int, seed: int) -> tuple[Any, Any]:
@@ -33,15 +38,24 @@ def block(u: Any, y: Any, unknown: float = 0.0) -> Block:
     return Block(u, np.where(weights > 0, y, 1e6), weights)
 
 
+def fit_arx(train: list[Block], valid: list[Block] | None = None, orders: Any = ORDERS) -> Any:
+    """The best ARX model of some orders; None if there is none."""
+    units = units_of(train)
+    found = () if units is None else arx_models(train, units, orders)
+    errors = [(simulation_error(model, train if valid is None else valid), n, model) for n, model in enumerate(found)]
+    return min(errors, default=(0, 0, None))[2]
+
+
 def test_the_coefficients_of_a_linear_system_are_found_around_missing_targets() -> None:
     u, y = system(300, 3, 0)
     later = block(*system(400, 1, 5))
     later.weights[:60] = 0  # a simulation begins with the mean
     model = fit_arx([block(u, y, 0.1)], [later], orders=((1, 1), (2, 2), (0, 20)))
     assert (model.past_outputs, model.past_inputs) == (2, 2)
-    found = model.A * model.target_deviation / model.target_deviation[:, None]
+    of_y, of_u = model.units.target_deviation, model.units.input_deviation
+    found = model.A * of_y / of_y[:, None]
     np.testing.assert_allclose(found, A, atol=1e-10)
-    found = model.B * model.target_deviation / model.input_deviation[:, None]
+    found = model.B * of_y / of_u[:, None]
     np.testing.assert_allclose(found, [*B, np.zeros((1, 2))], atol=1e-10)
     u, y = system(50, 2, 2)
     np.testing.assert_allclose(model.simulate(u, y[:2]), y, atol=1e-8)
@@ -64,7 +78,7 @@ def test_an_estimated_state_follows_from_the_known_first_targets() -> None:
 def test_a_simulation_does_not_read_the_targets_and_pieces_do_not_matter(monkeypatch) -> None:
     u, y = system(400, 2, 3)
     whole = fit_arx([block(u, y)], orders=((3, 1),))
-    monkeypatch.setattr("hfrnn.analysis.linear_baseline._NUMBERS", 100 * 12)
+    monkeypatch.setattr("hfrnn.analysis.linear_arx._NUMBERS", 100 * 12)
     parts = fit_arx([block(u[:, :1], y[:, :1]), block(u[:, 1:], y[:, 1:])], orders=((3, 1),))
     np.testing.assert_allclose(parts.simulate(u), whole.simulate(u), rtol=1e-9)
     settled = np.sqrt(np.mean((whole.simulate(u)[60:] - y[60:]) ** 2))
@@ -77,7 +91,41 @@ def test_an_unstable_order_is_not_chosen_and_too_few_rows_give_no_model() -> Non
     stable = fit_arx([block(u, y)], [block(np.ones((3000, 1, 1)), np.zeros((3000, 1, 1)))], orders=((2, 1), (0, 1)))
     assert stable.past_outputs == 0
     assert fit_arx([block(u[:10], y[:10])], orders=((5, 5),)) is None
-    assert fit_arx([Block(u, y, np.zeros(y.shape))]) is None
+    assert fit_linear([Block(u, y, np.zeros(y.shape))]) is None
+
+
+def states(T: int, columns: int, seed: int, noise: float = 0.0) -> tuple[Any, Any]:
+    """Inputs and outputs of a system of three states, which begins anywhere."""
+    rng, made = np.random.default_rng(seed), np.random.default_rng(0)
+    M, inputs, outputs, direct = POLES, *(made.standard_normal(shape) for shape in ((2, 3), (3, 2), (2, 2)))
+    u, x, y = rng.standard_normal((T, columns, 2)), rng.standard_normal((columns, 3)), np.zeros((T, columns, 2))
+    for t in range(T):
+        y[t] = x @ outputs + u[t] @ direct + (3, -1)
+        x = x @ M + u[t] @ inputs
+    return u, y + noise * rng.standard_normal(y.shape)
+
+
+def test_a_subspace_model_is_the_system_whatever_the_first_states_are() -> None:
+    train = [block(*states(300, 2, 1)), block(*states(80, 1, 2))]
+    [model] = subspace_models(train, units_of(train), orders=(3,))
+    poles = [np.sort_complex(each) for each in (model.modes.poles, np.linalg.eigvals(POLES))]
+    np.testing.assert_allclose(*poles, atol=1e-9)
+    u, y = states(500, 3, 5)
+    np.testing.assert_allclose(model.simulate(u)[450:], y[450:], atol=1e-6)  # the state is forgotten
+    first = y[:20].copy()
+    first[3:8, 0] = np.nan
+    np.testing.assert_allclose(model.simulate(u, first), y, atol=1e-7)
+    assert str(model) == "subspace, 3 states"
+
+
+def test_the_best_kind_is_chosen_on_the_validation_part() -> None:
+    train, valid = block(*states(400, 2, 1, 0.5), 0.02), block(*states(400, 2, 3))
+    model = fit_linear([train], [valid])
+    assert str(model) == "subspace, 3 states"  # noise in the outputs hurts ARX
+    assert list(subspace_models([block(*states(29, 50, 1))], model.units)) == []  # too short for two horizons
+    u, y = states(300, 1, 1)
+    growing = [block(u, y * 1.1 ** np.arange(300)[:, None, None])]
+    assert all(abs(each.modes.poles).max() < 1 for each in subspace_models(growing, units_of(growing)))
 
 
 def test_targets_of_the_last_step_have_a_baseline_without_past_outputs() -> None:
