@@ -196,6 +196,13 @@ def function(name: str, value: Any, *, or_none: bool = False) -> Any:
     raise wrong(name, value, "give a function", or_none)
 
 
+def function_or_flag(name: str, value: Any) -> Any:
+    """Return a callable object, or a bool."""
+    if callable(value) or isinstance(value, bool):
+        return value
+    raise wrong(name, value, "give True, False or a function")
+
+
 def instance(name: str, value: Any, kind: type | tuple[type, ...], what: str, *, or_none: bool = False) -> Any:
     """Return an object of a class; `what` describes it in the message: "a hfrnn.Damping"."""
     if (value is None and or_none) or isinstance(value, kind):

@@ -13,9 +13,10 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent.parent / "hfrnn"
 
 LAYERS: list[set[str]] = [  # lowest first; the members of a layer do not import each other
-    {"errors", "choices", "wording", "_version"}, {"checks", "files"}, {"option"}, {"entries"}, {"losses"}, {"arrays"},
-    {"kernels", "ranks"}, {"optim"}, {"data"}, {"engine"}, {"runs"}, {"sources"}, {"training", "analysis", "dynamics"},
-    {"report"}, {"exports", "gradcheck", "interop", "tensorboard"}, {"torch", "cli"}, {"__main__"},
+    {"errors", "choices", "wording", "_version"}, {"checks", "files", "live_line"}, {"option"}, {"entries"}, {"losses"},
+    {"arrays"}, {"kernels", "ranks"}, {"optim"}, {"data"}, {"engine"}, {"runs"}, {"sources"},
+    {"training", "analysis", "dynamics"}, {"report"}, {"exports", "gradcheck", "interop", "tensorboard"},
+    {"torch", "cli"}, {"__main__"},
 ]  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 NARROW = {  # packages that may import less than all layers below

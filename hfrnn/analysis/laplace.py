@@ -24,7 +24,7 @@ local perturbations" (L6).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,11 +35,12 @@ from scipy.special import expit, softmax
 from hfrnn.analysis.gauss_newton import LossRoot, check_objective, in_weights
 from hfrnn.analysis.posterior import STRUCTURES, LowRank, Spectral, fitted_curvature
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.checks import INSIDE_ONE, POSITIVE, choice, count, function, instance, is_whole, number, shown
+from hfrnn.checks import INSIDE_ONE, POSITIVE, choice, count, function_or_flag, instance, is_whole, number, shown
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError
+from hfrnn.live_line import Told, working
 from hfrnn.optim.cg import conjugate_gradient
 from hfrnn.wording import brief
 
@@ -234,7 +235,7 @@ def laplace(
     rank: int = 50,
     draws: int | None = None,
     seed: int = 0,
-    progress: Callable[[str, int, int], object] | None = None,
+    progress: Told | bool = True,
 ) -> Laplace:
     """Approximate the posterior of a network's weights around trained weights.
 
@@ -260,9 +261,10 @@ def laplace(
         (`hfrnn.gauss_newton_diagonal`).
     seed : int
         Seed of the start of Lanczos and of the draws.
-    progress : callable, optional
-        Called after each backward pass or product with the activity ("matrix", "diagonal" or "eigenvectors"), the
-        passes or products made for it, and the most that it can take.
+    progress : callable or bool
+        Whether to show progress on stderr, or a function that is called after each backward pass or product with the
+        activity ("matrix", "diagonal" or "eigenvectors"), the passes or products made for it, and the most that it can
+        take.
 
     Returns
     -------
@@ -296,7 +298,7 @@ def laplace(
     rank, seed = min(count("rank", rank, 1), net.n_parameters), count("seed", seed)
     delta = number("prior_precision", prior_precision, POSITIVE, or_none=True)
     s2 = number("noise_variance", noise_variance, POSITIVE, or_none=True)
-    draws, progress = count("draws", draws, 2, or_none=True), function("progress", progress, or_none=True)
+    draws, progress = count("draws", draws, 2, or_none=True), function_or_flag("progress", progress)
     if net.loss_name != "squared" and s2 is not None:
         raise InputError("noise_variance was given, but a classification has none: leave it out")
     if net.loss_name == "squared" and s2 is None:
@@ -307,7 +309,8 @@ def laplace(
         delta = net.l2 * float(objective.total_weight) / (s2 or 1.0)
         if delta <= 0:
             raise InputError("the network has no l2: give prior_precision, above 0")
-    curvature = fitted_curvature(objective, theta, exists, structure, rank, draws, seed, progress)
+    with working("left at most", progress) as tell:
+        curvature = fitted_curvature(objective, theta, exists, structure, rank, draws, seed, tell)
     return Laplace(objective, theta, structure, delta, s2, curvature, exists)
 
 

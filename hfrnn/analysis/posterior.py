@@ -15,7 +15,6 @@ P2 uses the identities of Woodbury and Sylvester with the (k, k) matrix
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,6 +24,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from hfrnn.analysis.gauss_newton import CountedProduct, curvature_product, dense_gauss_newton, gauss_newton_diagonal
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.engine.objective import Objective
+from hfrnn.live_line import Told
 from hfrnn.optim.lanczos import extreme_eigenpairs, most_products
 
 STRUCTURES = ("dense", "low-rank", "diagonal")
@@ -98,20 +98,16 @@ class LowRank:
 
 def fitted_curvature(
     objective: Objective, theta: Array, exists: HostArray, structure: str, rank: int, draws: int | None, seed: int,
-    progress: Callable[[str, int, int], object] | None = None,
+    tell: Told,
 ) -> Spectral | LowRank:  # fmt: skip
     """Return G in one of `STRUCTURES`, with 0 in the rows and columns of absent weights (`exists` is 0 there).
 
-    `progress` is called as for `laplace`.
+    `tell` is called as `progress` of `laplace` is.
     """
-
-    def told(what: str) -> Callable[[int, int], object] | None:
-        return None if progress is None else partial(progress, what)
-
     if structure == "dense":
-        return Spectral.of(dense_gauss_newton(objective, theta, told("matrix")) * np.outer(exists, exists))
+        return Spectral.of(dense_gauss_newton(objective, theta, partial(tell, "matrix")) * np.outer(exists, exists))
     n = objective.net.n_parameters
-    diagonal = gauss_newton_diagonal(objective, theta, draws, seed, told("diagonal"))[0] * exists
+    diagonal = gauss_newton_diagonal(objective, theta, draws, seed, partial(tell, "diagonal"))[0] * exists
     if structure == "diagonal":
         return LowRank(np.zeros(0), np.zeros((n, 0)), diagonal)
     product = curvature_product(objective, theta, "gauss-newton")
@@ -119,7 +115,7 @@ def fitted_curvature(
     def without_l2(v: HostArray) -> HostArray:
         return exists * (product(exists * v) - objective.net.l2 * v)
 
-    counted = CountedProduct(without_l2, progress)
+    counted = CountedProduct(without_l2, tell)
     counted.begin("eigenvectors", most_products(n, rank))
     values, vectors = extreme_eigenpairs(counted, n, rank, "largest", 1e-8, np.random.default_rng(seed))
     return LowRank.of(values, vectors, diagonal)

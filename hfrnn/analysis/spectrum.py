@@ -7,7 +7,6 @@ Ghorbani, Krishnan & Xiao 2019, "An investigation into neural net optimization v
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +15,12 @@ import numpy as np
 from hfrnn import checks
 from hfrnn.analysis.gauss_newton import CountedProduct, curvature_product
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.checks import INSIDE_ONE, choice, count, function, instance, number
+from hfrnn.checks import INSIDE_ONE, choice, count, function_or_flag, instance, number
 from hfrnn.choices import MATRICES
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError
+from hfrnn.live_line import Told, working
 from hfrnn.optim.lanczos import Product, extreme_eigenvalues, lanczos, most_products, quadrature
 from hfrnn.optim.trace import LEAST_PRODUCTS, TraceEstimate, hutch_plus_plus
 from hfrnn.wording import brief
@@ -89,7 +89,7 @@ def spectrum(
     steps: int = 40,
     tolerance: float = 1e-6,
     seed: int = 0,
-    progress: Callable[[str, int, int], object] | None = None,
+    progress: Told | bool = True,
 ) -> Spectrum:
     """Compute extreme eigenvalues and the spectral density of an objective's curvature at theta.
 
@@ -108,16 +108,15 @@ def spectrum(
     vectors : int
         Number of random vectors for the density, 0 for no density. The sampling error falls with the root of it.
     steps : int
-        Lanczos steps for each random vector, 1 or more. More steps resolve the density better; each step stores one
-        vector.
+        Lanczos steps for each random vector, 1 or more. More resolve the density better; each stores one vector.
     tolerance : float
         Above 0. The search ends when the estimated residual of every eigenvalue is at most this share of the
         eigenvalue.
     seed : int
         Seed of the random vectors, 0 or more.
-    progress : callable, optional
-        Called before an activity and after each product, with the activity, the products made for it, and the most
-        products that it can take.
+    progress : callable or bool
+        Whether to show progress on stderr, or a function that is called before an activity and after each product, with
+        the activity, the products made for it, and the most products that it can take.
 
     Returns
     -------
@@ -151,17 +150,18 @@ def spectrum(
         raise InputError('the network is in float32, too coarse for eigenvalues: make it with dtype="float64"')
     count, vectors = checks.count("count", count), checks.count("vectors", vectors)
     steps, seed = checks.count("steps", steps, 1), checks.count("seed", seed)
-    tolerance, progress = number("tolerance", tolerance, INSIDE_ONE), function("progress", progress, or_none=True)
+    tolerance, progress = number("tolerance", tolerance, INSIDE_ONE), function_or_flag("progress", progress)
     of_existing, n = _of_existing(objective, curvature_product(objective, theta, matrix))
-    product = CountedProduct(of_existing, progress)
     rng, none = np.random.default_rng(seed), (np.zeros(0), np.zeros(0))
     ends = {"largest": none, "smallest": none}
-    for end in ("largest", "smallest") if matrix == "hessian" else ("largest",):
-        if count:
-            product.begin(end, most_products(n, count))
-            ends[end] = extreme_eigenvalues(product, n, count, end, tolerance, rng)
-    product.begin("density", vectors * min(steps, n))
-    rules = [quadrature(*lanczos(product, rng.choice((-1.0, 1.0), n), steps)) for _ in range(vectors)]
+    with working("left at most", progress) as tell:
+        product = CountedProduct(of_existing, tell)
+        for end in ("largest", "smallest") if matrix == "hessian" else ("largest",):
+            if count:
+                product.begin(end, most_products(n, count))
+                ends[end] = extreme_eigenvalues(product, n, count, end, tolerance, rng)
+        product.begin("density", vectors * min(steps, n))
+        rules = [quadrature(*lanczos(product, rng.choice((-1.0, 1.0), n), steps)) for _ in range(vectors)]
     traces = [n * float(w @ t) for t, w in rules]
     nodes, weights = (np.concatenate(parts) for parts in zip(*(rules or [none]), strict=True))
     order = np.argsort(nodes, kind="stable")

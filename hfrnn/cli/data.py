@@ -121,7 +121,8 @@ def _known() -> dict[str, Any]:
 @contextmanager
 def _shown_progress() -> Iterator[tuple[Callable[[str], None], Callable[[str, float, float], None]]]:
     """Yield functions that show sentences and progress on stderr: a live line on a terminal, else timed lines."""
-    from hfrnn.cli.progress import PLAIN_SECONDS, live_bar
+    from hfrnn.cli.progress import live_bar
+    from hfrnn.live_line import PLAIN_SECONDS
 
     live, spoken = make_console(stderr=True).is_interactive, time.monotonic()
 

@@ -75,7 +75,7 @@ def fixed_points(
     import numpy as np
 
     from hfrnn import dynamics
-    from hfrnn.cli.progress import working
+    from hfrnn.live_line import working
     from hfrnn.runs.folder import RunFolder
 
     check_force(force, output or plot, "--output or --plot")
@@ -217,7 +217,7 @@ def lyapunov(
     folder RUN: along random sequences of its data, or in a free run after them.
     """
     from hfrnn import dynamics
-    from hfrnn.cli.progress import working
+    from hfrnn.live_line import working
     from hfrnn.runs.folder import RunFolder
 
     check_force(force, plot, "--plot")

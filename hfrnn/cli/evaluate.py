@@ -91,7 +91,7 @@ def evaluate(
     """Score FILE, or a part of the run's own data, with the network in RUN."""
     from hfrnn.analysis.evaluation import evaluate as score
     from hfrnn.choices import UNITS
-    from hfrnn.cli.progress import working
+    from hfrnn.live_line import working
     from hfrnn.runs.folder import RunFolder
     from hfrnn.runs.load import load_run
     from hfrnn.runs.run_constraints import stored_constraints

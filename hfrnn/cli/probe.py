@@ -60,7 +60,7 @@ def probe(
     run folder RUN. Letters and spaces follow: samples of the network, or passages of FILE or of --part.
     """
     from hfrnn.analysis.probe import bracket_probe
-    from hfrnn.cli.progress import working
+    from hfrnn.live_line import working
     from hfrnn.runs.folder import RunFolder
     from hfrnn.runs.load import load_run
 

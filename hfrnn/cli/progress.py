@@ -1,8 +1,4 @@
-"""What a command shows while it runs: a live line on a terminal, or a line every few seconds elsewhere.
-
-The live line keeps no history: rich's live display keeps every line that it has shown in a cache, and its memory grows
-by a kilobyte for each update of a run.
-"""
+"""What `hfrnn train` shows while it runs: a live line on a terminal, or a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -10,13 +6,12 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Column
 
-from hfrnn.cli.output import make_console, raise_broken_pipe, say, say_json
+from hfrnn.cli.output import make_console, raise_broken_pipe, say_json
 from hfrnn.cli.run_tables import (
     WIDTH,
     Improvement,
@@ -27,19 +22,14 @@ from hfrnn.cli.run_tables import (
     run_table,
     short_number,
 )
+from hfrnn.live_line import BAR_CELLS, PLAIN_SECONDS, LiveLine, bar
 from hfrnn.runs.metrics import Record
 from hfrnn.sources.open import LN2
 from hfrnn.training.callbacks import Callback, TimeLeft, TrainingResult, TrainingRun
 from hfrnn.wording import clock, four_digits, one_line
 
-PLAIN_SECONDS = 10.0
-"""Seconds between lines that report progress where there is no terminal."""
-
 ROW_SECONDS = 1.0
 """Least time between two rows of the table for updates that were not validated."""
-
-BAR_CELLS = 16
-"""Length of the bar of a training run."""
 
 
 class Display(Callback):
@@ -182,80 +172,3 @@ def live_bar() -> Iterator[Callable[[str, float, float], None]]:
     with bar:
         task = bar.add_task("", total=None)
         yield lambda text, done, total: bar.update(task, description=one_line(text), completed=done, total=total)
-
-
-# ------------------------------------------------------------------ a live line
-
-
-HIDE, SHOW, ERASE = "\x1b[?25l", "\x1b[?25h", "\r\x1b[2K"
-"""Codes of a terminal: hide and show the cursor, and erase the line."""
-SECONDS = 0.1
-"""The line is drawn again after this time."""
-
-
-class LiveLine:
-    """One line that changes, below lines that stay, on the terminal `file`; `width` returns the terminal's width."""
-
-    def __init__(self, file: IO[str], width: Callable[[], int]) -> None:
-        self._file, self._width = file, width
-        self._text, self._drawn = "", 0.0
-        self._write(HIDE)
-
-    def show(self, text: str, at_once: bool = False) -> None:
-        """Change the line; it is drawn if that is due, or `at_once`."""
-        self._text = text
-        if at_once or time.monotonic() - self._drawn >= SECONDS:
-            self._draw()
-
-    def print(self, text: str) -> None:
-        """Write a line that stays, above the live line."""
-        self._write(f"{ERASE}{text}\n")
-        self._draw()
-
-    def close(self) -> None:
-        """Remove the line."""
-        self._write(ERASE + SHOW)
-
-    def _draw(self) -> None:
-        most = max(self._width() - 1, 1)
-        self._write(ERASE + (self._text if len(self._text) <= most else f"{self._text[: most - 1]}…"))
-        self._drawn = time.monotonic()
-
-    def _write(self, text: str) -> None:
-        self._file.write(text)
-        self._file.flush()
-
-
-def bar(share: float, cells: int) -> str:
-    """Return a bar of which a share between 0 and 1 is full."""
-    full = round(min(max(share, 0.0), 1.0) * cells)
-    return "━" * full + "─" * (cells - full)
-
-
-# ------------------------------------------------------------------ long computations
-
-
-@contextmanager
-def working(left_words: str = "left") -> Iterator[Callable[[str, int, int], None]]:
-    """Show progress on stderr; yields a function of what is computed, the work done and the total work.
-
-    Without a terminal a line is written every ten seconds. The time left is an estimate for the present computation
-    from its speed so far. `left_words` introduce it: "left at most" for a computation that may stop early.
-    """
-    plain, current = not make_console(stderr=True).is_interactive, ""
-    begun = spoken = time.monotonic()
-    with live_bar() as show:
-
-        def tell(what: str, done: int, most: int) -> None:
-            nonlocal current, begun, spoken
-            now = time.monotonic()
-            if what != current:
-                current, begun = what, now
-            left = (now - begun) / done * (most - done) if done and now > begun else None
-            text = f"{what}: {done:,} of {most:,}, {left_words} {clock(left)}"
-            show(text, done, most)
-            if plain and now - spoken >= PLAIN_SECONDS:
-                spoken = now
-                say(text, err=True)
-
-        yield tell

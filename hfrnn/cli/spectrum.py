@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.evaluate import backend_option, part_option, which_option
 from hfrnn.cli.output import say, say_json, telling_of_compilation
 from hfrnn.errors import InputError
+from hfrnn.live_line import Told
 from hfrnn.wording import counted
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def spectrum(
     """
     from hfrnn.analysis.run_objective import load_objective
     from hfrnn.analysis.spectrum import spectrum as find
-    from hfrnn.cli.progress import working
+    from hfrnn.live_line import working
     from hfrnn.runs.folder import RunFolder
 
     check_force(force, plot, "--plot")
@@ -103,7 +103,7 @@ def spectrum(
         say("\n".join(_lines(each, numbers["count"])))
 
 
-def _tell(show: Callable[[str, int, int], None], matrix: str, what: str, done: int, most: int) -> None:
+def _tell(show: Told, matrix: str, what: str, done: int, most: int) -> None:
     show(f"{matrix}, {what}", done, most)
 
 

@@ -139,9 +139,9 @@ def _train(
             warnings.simplefilter("ignore", HfrnnWarning)  # what they say stands among the lines of the run
             warnings.simplefilter("always", UncachedWarning)
             if isinstance(options, dict):
-                result = train_network(resume=resume, callbacks=callbacks, comm=ranks, **options)
+                result = train_network(resume=resume, callbacks=callbacks, progress=False, comm=ranks, **options)
             else:
-                result = train_network(options, callbacks=callbacks, comm=ranks)
+                result = train_network(options, callbacks=callbacks, progress=False, comm=ranks)
     finally:
         with contextlib.suppress(OSError):  # the terminal may be closed
             if display is not None:

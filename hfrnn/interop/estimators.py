@@ -132,7 +132,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         given = {**own, "loss": self._loss, "seed": int(random.randint(2**31 - 1)), **(self.options or {})}
         with tempfile.TemporaryDirectory(prefix="hfrnn-") as folder:
             run = Path(folder) / "run"
-            result = train(data=parts, **{"out": run, **given})
+            result = train(data=parts, progress=False, **{"out": run, **given})
             self.scaling_ = load_scaling(result.folder)
             self.log_ = result.log
         self.network_, self.weights_, self.n_iter_ = result.net, result.theta, result.summary["updates"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import sys
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.runs.metrics import Record
@@ -23,11 +22,6 @@ def in_notebook() -> bool:
     """Return whether this process is the kernel of a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return type(shell).__name__ == "ZMQInteractiveShell"
-
-
-def with_display(callbacks: Sequence[Callback]) -> list[Callback]:
-    """Return the given callbacks, and in a notebook also the one that shows progress there."""
-    return [*callbacks, NotebookDisplay()] if in_notebook() else list(callbacks)
 
 
 class NotebookDisplay(Callback):

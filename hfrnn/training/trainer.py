@@ -6,7 +6,6 @@ import contextlib
 import copy
 import json
 import math
-import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from numpy.random import Generator
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import one_blas_thread
-from hfrnn.checks import wrong
+from hfrnn.checks import flag, wrong
 from hfrnn.data.kinds.memory import Given
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
@@ -45,6 +44,7 @@ from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
 from hfrnn.sources.given import given_objects
 from hfrnn.sources.open import LN2, Source, open_source
 from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
+from hfrnn.training.live_progress import with_progress
 from hfrnn.training.restarts import (
     Restarts,
     resume_restarts,
@@ -81,6 +81,7 @@ def train(
     *,
     resume: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
+    progress: bool = True,
     data: str | Path | Sequence[Any] | Mapping[str, Any] | Any = None,
     batches: Callable[[Generator], Any] | None = None,
     valid: str | Path | Sequence[Any] | Mapping[str, Any] | Batch | Any = None,
@@ -96,11 +97,13 @@ def train(
     config : TrainConfig, optional
         All options. By default those of `hfrnn train`.
     resume : path, optional
-        A run folder. The run resumes after its last update, with its stored configuration. Only the options in
-        `hfrnn.runs.resume.RESUMABLE` may differ. `updates` and `epochs` count from the beginning of the run, `minutes`
-        from now. A new limit of these three replaces all old ones. Leave `config` out.
+        A run folder. The run resumes after its last update, with its stored configuration; options in
+        `hfrnn.runs.resume.RESUMABLE` may differ. `updates` and `epochs` count from its beginning, `minutes` from now. A
+        new limit of these three replaces all old ones. Leave `config` out.
     callbacks : sequence of Callback
         Objects that watch the run.
+    progress : bool
+        Whether to show the run: on stderr, with the time left (no terminal: every ten seconds), or in a notebook.
     data : str, path, mapping of str to array, or DataFrame, optional
         The option `data`: a name, a file, or a list of tables. Or arrays by the names of docs/data.md: `x`, `y`, ... Or
         a DataFrame, an xarray Dataset, or a list of them. To resume such a run, give the same objects again.
@@ -131,8 +134,7 @@ def train(
     StorageError
         A file cannot be written; the last update on the disk is complete.
     NonFiniteError, DeviceMemoryError
-        The loss or the gradient is no longer finite, or the memory of the GPU is used up; the last good state is in
-        the run folder.
+        The loss or gradient is no longer finite, or the memory of the GPU is used up; the last good state is saved.
     Interrupted, KeyboardInterrupt
         SIGINT, SIGTERM or SIGHUP was received, or the output was closed; the last finished update is in the run folder.
         KeyboardInterrupt if the folder held no state before.
@@ -140,11 +142,9 @@ def train(
     Notes
     -----
     A HfrnnWarning tells what is unusual about the data of a new run, or that tasks of Slurm do not train together.
-
     A resumed run makes the same updates, bit for bit, as a run that never stopped, also if the first process was
-    killed. Where it was at a limit, it has one more validation, and with a first-order optimizer perhaps a shorter
-    interval. That validation can change which state is the best, and end the run at `target_bits` or because a task is
-    solved; `patience` does not count it.
+    killed. Where it was at a limit, it has one more validation, perhaps after a shorter interval, which can change
+    which state is the best, and end the run at a goal; `patience` does not count it.
 
     Examples
     --------
@@ -158,15 +158,15 @@ def train(
     """
     if resume is not None or not isinstance(config, TrainConfig | None):
         resume = run_to_resume(config, resume)
-    callbacks = _checked_callbacks(callbacks)
+    callbacks, progress = _checked_callbacks(callbacks), flag("progress", progress)
     given, named = _objects_and_names(data, batches, valid, test)
     ranks = comm if isinstance(comm, Ranks) else ranks_of(comm)
-    with as_file(init_from, ranks.size) as first:
+    with as_file(init_from, ranks.size) as first, with_progress(callbacks, progress and ranks.leads) as watching:
         values = checked_options({**options, **named, **({} if first is None else {"init_from": first})}, "train()")
         with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
             if resume is None:
                 config = TrainConfig(**with_network(values)) if config is None else config.replace(**values)
-            return _trained(config or resume, values, (callbacks, interruption, given, ranks))
+            return _trained(config or resume, values, (watching, interruption, given, ranks))
 
 
 def _trained(
@@ -211,14 +211,10 @@ def _warn_of(source: Source, ranks: Ranks, stacklevel: int) -> None:
 
 
 def _checked_callbacks(callbacks: Sequence[Callback]) -> Sequence[Callback]:
-    """Return the given callbacks, checked, and in a notebook also the one that shows progress there."""
+    """Return the given callbacks, checked."""
     if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
         raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
-    if "IPython" not in sys.modules:
-        return callbacks
-    from hfrnn.training.notebook import with_display
-
-    return with_display(callbacks)
+    return callbacks
 
 
 class Trainer(TrainingRun):

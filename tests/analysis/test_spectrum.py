@@ -22,8 +22,8 @@ import hfrnn
 from hfrnn.analysis.run_objective import load_objective
 from hfrnn.analysis.spectrum import Spectrum, spectrum
 from hfrnn.choices import MATRICES
-from hfrnn.cli.progress import working
 from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.live_line import working
 from hfrnn.optim import lanczos
 from hfrnn.runs.folder import RunFolder
 from hfrnn.sources.open import run_text
@@ -270,7 +270,7 @@ def test_without_matplotlib_the_extra_is_named_before_the_work_and_an_interrupt_
 
 def test_progress_is_told_in_lines_off_a_terminal_and_the_time_left_is_a_bound(capsys, monkeypatch, run):
     now = [0.0]
-    monkeypatch.setattr("hfrnn.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("hfrnn.live_line.time.monotonic", lambda: now[0])
     with working() as show:
         for step in range(1, 13):
             now[0] += 2.0
@@ -280,7 +280,7 @@ def test_progress_is_told_in_lines_off_a_terminal_and_the_time_left_is_a_bound(c
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["density: 5 of 12, left 0:11", "density: 10 of 12, left 0:04"]
     monkeypatch.undo()
-    monkeypatch.setattr("hfrnn.cli.progress.PLAIN_SECONDS", 0.0)
+    monkeypatch.setattr("hfrnn.live_line.PLAIN_SECONDS", 0.0)
     lines = call("spectrum", run, "--symbols", 30, "--vectors", 1, "--steps", 3).stderr.splitlines()
     assert re.fullmatch(r"gauss-newton, largest: 0 of [\d,]+, left at most -", lines[0])
     assert re.fullmatch(r"gauss-newton, density: 3 of 3, left at most 0:00", lines[-1])

@@ -125,9 +125,9 @@ def test_a_signal_is_one_sentence_and_leaves_nothing(site: Site, tmp_path: Path)
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(site: Site, monkeypatch) -> None:
-    monkeypatch.setattr("hfrnn.cli.progress.PLAIN_SECONDS", 0.0)
+    monkeypatch.setattr("hfrnn.live_line.PLAIN_SECONDS", 0.0)
     assert "text8.zip  0.0 MB of 0.0 MB" in call("data", "fetch", "text8").stderr.splitlines()
-    monkeypatch.setattr("hfrnn.cli.progress.PLAIN_SECONDS", 60.0)
+    monkeypatch.setattr("hfrnn.live_line.PLAIN_SECONDS", 60.0)
     assert call("data", "fetch", "enwik8").stderr == f"getting {site.address}/original/enwik8.zip\n"
 
 

@@ -12,7 +12,7 @@ from hfrnn.choices import MATRICES
 from hfrnn.data.scaling import Scaling
 
 from .api_calls import ABOVE_0, STRENGTH, B, Call, N, T, batch, net, objective, real, squared, theta, tried
-from .wrong_values import array, choice, count, instance, nothing
+from .wrong_values import array, choice, count, function, instance, nothing
 
 
 @functools.cache
@@ -51,6 +51,7 @@ KNOWN = {"objective": objective, "theta": theta}
 OUT = array(lambda: np.zeros((B, N)), finite=False, lists=False, integers=False).or_none().but(
     {"read-only": False, "other byte order": False, "strided": None, "Fortran order": False}
 )  # fmt: skip
+TOLD = function(called=False).but({"class": None, "True": True, "False": True})
 VARIANCE, DRAWS = nothing().or_none(), count(2).or_none()
 PREDICTED = {"net": squared, "theta": squared_theta, "batch": values}
 KINDS = {
@@ -80,14 +81,14 @@ CALLS: list[Call] = [
     tried(hfrnn.influence, {**KNOWN, "validation": batch, "damping": 1.0}, validation=instance(batch, net),
         damping=ABOVE_0.but({"1e300": None}), matrix=choice("gauss-newton"), solver=choice("cg", "dense")),
     tried(hfrnn.laplace, {**KNOWN, "prior_precision": 1.0}, structure=choice("dense", "low-rank", "diagonal"),
-        prior_precision=ABOVE_0, noise_variance=VARIANCE, rank=count(1), draws=DRAWS),
+        prior_precision=ABOVE_0, noise_variance=VARIANCE, rank=count(1), draws=DRAWS, progress=TOLD),
     tried(hfrnn.Laplace.predict, {"self": posterior, "batch": batch}, steps=STEPS),
     tried(hfrnn.Laplace.sample, {"self": posterior, "samples": 2}, samples=count(1),
         method=choice("factorization", "cg")),
     tried(hfrnn.Laplace.with_values, {"self": posterior, "prior_precision": 1.0}, prior_precision=ABOVE_0,
         noise_variance=VARIANCE),
     tried(hfrnn.spectrum, {**KNOWN, "count": 1, "vectors": 1, "steps": 3}, matrix=choice("gauss-newton", "hessian"),
-        count=count(0), vectors=count(0).but({"1e300": None}), steps=count(1)),
+        count=count(0), vectors=count(0).but({"1e300": None}), steps=count(1), progress=TOLD),
     tried(hfrnn.Spectrum.ranked, {"self": density, "rank": 1}, rank=count(1, N)),
     tried(hfrnn.predict, PREDICTED, **KINDS, estimate_state=count(1).or_none()),
     tried(hfrnn.score, PREDICTED, **KINDS, names=NAMES, estimate_state=count(1).or_none()),

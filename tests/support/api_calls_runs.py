@@ -172,6 +172,7 @@ CALLS: list[Call] = [
     Call(train, TRAIN,
         {
             "config": NOT_GIVEN, "resume": path().but({"None": None}).plus(MORE_PATHS),
+            "progress": FLAG,
             "callbacks": nothing().but({"empty list": None}).plus({"a class": (lambda: [hfrnn.Callback], False)}),
             "text": path().but({"None": None}).plus(MORE_PATHS),
             **{
