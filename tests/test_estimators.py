@@ -84,11 +84,22 @@ def test_windows_leave_out_their_burn_in_but_not_the_beginning_of_a_sequence() -
     model = hfrnn.SequenceRegressor(window=10, burn_in=3, validation_fraction=0.2)
     model.last_step_ = False
     x = np.arange(30.0)[:, None]
-    parts = model._parts(hfrnn.interop.estimators.Sequences(x, [30], "recording"), x, np.random.default_rng(0))
+    parts = model._parts(hfrnn.interop.estimators.Sequences(x, [30], "recording"), x, np.random.default_rng(0))["data"]
     assert [each[0, 0] for each in parts["x"]] == [0, 7, 14]
     assert [each.tolist() for each in parts["mask"][:2]] == [[1.0] * 10, [0.0] * 3 + [1.0] * 7]
     assert [each[0, 0] for each in parts["valid_x"]] == [24]
     assert parts["valid_mask"][0].tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_recording_is_cut_by_its_memory_unless_a_window_is_given(tmp_path) -> None:
+    u = np.random.default_rng(0).normal(size=(400, 1))
+    y = np.convolve(u[:, 0], 0.9 ** np.arange(60))[:400]
+    windows = {}
+    for name, how in (("memory", {}), ("given", {"window": 50})):
+        hfrnn.SequenceRegressor(**TINY, **how, options={"out": tmp_path / name}).fit(u, y)
+        config = hfrnn.runs.folder.RunFolder(tmp_path / name).config()
+        windows[name] = (config.window, config.l2)
+    assert windows == {"memory": (400, 0.00075), "given": (None, 0.0)}
 
 
 def test_a_grid_search_chooses_among_options() -> None:

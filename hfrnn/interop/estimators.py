@@ -39,6 +39,10 @@ except ImportError:
 Values = NDArray[Any]
 OWN = ("window", "burn_in", "validation_fraction", "random_state", "options")
 """Arguments of an estimator that are no options of `hfrnn.train`, or have another meaning."""
+WINDOW = 200
+"""Steps of a window of sequences, and of a recording with classes, by default."""
+LEAST_VALIDATION = 10
+"""Rows of a recording below which nothing is left out to validate on."""
 
 
 class Sequences(NamedTuple):
@@ -87,7 +91,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self, arch: str = "lstm", hidden: int | Sequence[int] = 32, *, optimizer: str = "hf", updates: int | None = 50,
-        minutes: float | None = None, patience: int | None = None, l2: float = 0.0, window: int = 200,
+        minutes: float | None = None, patience: int | None = None, l2: float | None = None, window: int | None = None,
         burn_in: int | None = None, standardize: bool = True, validation_fraction: float = 0.1,
         dtype: str = "float32", backend: str = "auto", threads: int | None = None, random_state: Any = None,
         options: Mapping[str, Any] | None = None,
@@ -126,13 +130,16 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         sequences = self._read(X, y, reset=True)
         targets, self.last_step_ = self._targets(sequences, y)
         random = check_random_state(self.random_state)
-        parts = self._parts(sequences, self._encoded(targets), random)
+        encoded = self._encoded(targets)
+        by_memory = sequences.form == "recording" and self.window is None and self._loss == "squared"
+        data = self._recording(sequences.rows, encoded) if by_memory else self._parts(sequences, encoded, random)
         instance("options", self.options, Mapping, "a dict of options of hfrnn.train", or_none=True)
         own = {name: value for name, value in self.get_params().items() if name not in OWN}
+        own = own if self.l2 is not None else {name: value for name, value in own.items() if name != "l2"}
         given = {**own, "loss": self._loss, "seed": int(random.randint(2**31 - 1)), **(self.options or {})}
         with tempfile.TemporaryDirectory(prefix="hfrnn-") as folder:
             run = Path(folder) / "run"
-            result = train(data=parts, progress=False, **{"out": run, **given})
+            result = train(progress=False, **{**data, "out": run, **given})
             self.scaling_ = load_scaling(result.folder)
             self.log_ = result.log
         self.network_, self.weights_, self.n_iter_ = result.net, result.theta, result.summary["updates"]
@@ -178,8 +185,19 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"y has shape {found.shape}: give a target, or (n_out) targets, at each step or sequence")
         return self._checked(found), last_step
 
+    def _recording(self, x: Values, y: Values) -> dict[str, Any]:
+        """Return the options to train on a recording as on a table: its memory says how it is cut."""
+        from pandas import DataFrame
+
+        share = number("validation_fraction", self.validation_fraction, BELOW_ONE)
+        share = share if round(share * len(x)) >= LEAST_VALIDATION else 0.0
+        names = [[f"{role}{n}" for n in range(values.shape[1])] for role, values in (("x", x), ("y", y))]
+        table = DataFrame(np.concatenate([x, y], axis=1), columns=[*names[0], *names[1]])
+        return {"data": table, "inputs": names[0], "targets": names[1], "burn_in": self.burn_in,
+                "fractions": (1 - share, share, 0.0)}  # fmt: skip
+
     def _parts(self, sequences: Sequences, targets: Values, random: Any) -> dict[str, Any]:
-        """Return the arrays to train and to validate on, by name."""
+        """Return the options to train on arrays, cut into those to train and to validate on."""
         share = number("validation_fraction", self.validation_fraction, BELOW_ONE)
         x, N = sequences.split(sequences.rows), len(sequences.lengths)
         y = list(targets) if self.last_step_ else sequences.split(targets)
@@ -196,11 +214,11 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
             if inputs and len(inputs[0]):
                 arrays = self._arrays(inputs, outputs, part, later=N == 1 and part != "")
                 found |= {f"{part}{role}": each for role, each in arrays.items()}
-        return found
+        return {"data": found}
 
     def _cut(self) -> tuple[int, int]:
         """Return the steps of a window, and those at its beginning that are not scored."""
-        window = count("window", self.window, 1)
+        window = count("window", WINDOW if self.window is None else self.window, 1)
         burn_in = count("burn_in", self.burn_in, or_none=True)
         burn_in = window // 10 if burn_in is None else burn_in
         if burn_in >= window:
@@ -269,12 +287,13 @@ class SequenceRegressor(RegressorMixin, SequenceEstimator):  # type: ignore[misc
     ----------
     arch, hidden, optimizer, updates, minutes, patience, l2, standardize, dtype, backend, threads
         Options of `hfrnn.train`.
-    window, burn_in : int
-        A sequence with a target at each step is cut into windows of so many steps. The first `burn_in` steps of a
-        window (by default a tenth) are not scored, except at the beginning of a sequence.
+    window, burn_in : int, optional
+        A sequence with a target at each step is cut into windows of so many steps (200 by default). The first `burn_in`
+        steps of a window (by default a tenth) are not scored, except at the beginning of a sequence. Without `window`,
+        a single recording of real targets is cut as `hfrnn.train` cuts tables: by the memory that linear models show.
     validation_fraction : float
-        Share of the sequences that chooses the best weights; of a single recording, its last part. 0 for none: the
-        lowest training loss chooses then.
+        Share of the sequences that chooses the best weights; of a single recording, its last part, or blocks of a short
+        one. 0 for none: the lowest training loss chooses then.
     random_state : int, RandomState or None
         Draws the initial weights and the sequences for validation.
     options : dict, optional

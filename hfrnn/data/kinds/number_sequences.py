@@ -272,7 +272,7 @@ class NumberSequences(DataKind):
         if self.scaling is None and (why := self._unscaled()):
             found.append(Message("the data are not scaled, though {0}: consider {standardize:True}", why))
         if constant := self._constant():
-            found.append(f"{constant} in the training part: check the data")
+            found.append(f"check the data: in the training part there is only one value of {constant}")
         train = self.data.train
         if self.counts_errors and train.y.ndim == 1 and self.data.n_out > _MANY:
             counts = slice(None) if train.w is None or train.last_only else train.w > 0
