@@ -8,9 +8,9 @@
     python tests/mutations.py --reached quick.json.gz --only out.json:survivors
 
 Each mutant is applied to a copy of the project, where the tests that mutation_table.py names for its file run; the
-working tree is never written. A mutant that runs out of processor time, or crashes, counts as noticed. The exit status is 3 if a
-mutant survives that is not listed as equivalent, and 1 if a listed one matches no source line, if the tests fail
-without any change, or if there is nothing to mutate.
+working tree is never written. A mutant that runs out of processor time, or crashes, counts as noticed. The exit status
+is 3 if a mutant survives that is not listed as equivalent, and 1 if a listed one matches no source line, if the tests
+fail without any change, or if there is nothing to mutate.
 """
 
 from __future__ import annotations
