@@ -10,7 +10,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.threads import CallLock, Threads
 from hfrnn.arrays.vectors import Scalar, fetch, unshared
-from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, instance, number
+from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, instance, number
 from hfrnn.choices import METRICS
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.closed_loop import ClosedLoop, ClosedLoopSweep
@@ -100,20 +100,21 @@ class Objective(SequenceDerivatives):
         self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
         instance("batch", batch, Batch, "a hfrnn.Batch")
         instance("like", like, Objective, "a hfrnn.Objective", or_none=True)
+        instance("noise", noise, StateNoise, "a hfrnn.StateNoise", or_none=True)
+        instance("closed_loop", closed_loop, ClosedLoop, "a hfrnn.ClosedLoop", or_none=True)
+        threads = count("threads", threads, 1, or_none=True)
+        self.batch, self.ranks = net.prepare(batch), comm if isinstance(comm, Ranks) else ranks_of(comm)
         self.plan = instance("plan", plan, Plan, "a Plan", or_none=True) or make_plan(
             net, batch.T, batch.B, checkpoint, memory, batch.symbols, weighs_outputs=batch.weighs_outputs,
             least_shards=shards, lengths=batch.shard_lengths,
         )  # fmt: skip
         self.plan.check(batch.B)
-        self.batch, self.ranks = net.prepare(batch), comm if isinstance(comm, Ranks) else ranks_of(comm)
         self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.workers)
         self.total_weight = self.batch.total_weight(net.backend)
         self._count = len(self.plan.parts)
         self._columns = self.plan.parts[slice(*self.ranks.owned(self._count))]  # of the shards of this rank
         self._parts = [self.batch.columns(start, stop) for start, stop in self._columns]
-        instance("noise", noise, StateNoise, "a hfrnn.StateNoise", or_none=True)
         self.noise = noise.of_batch(net.layers, net.backend, net.dtype, batch.B) if noise and noise.scale else None
-        instance("closed_loop", closed_loop, ClosedLoop, "a hfrnn.ClosedLoop", or_none=True)
         self.loop = closed_loop.of_batch(net, self.batch) if closed_loop and closed_loop.share else None
         self._passing: dict[tuple[Keep, float | None], list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []

@@ -18,6 +18,7 @@ moment. `make_consistent` then deletes what was written after `last`, and comple
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -333,14 +334,30 @@ def make_numbered_folder(wanted: Path) -> Path:
 
 def make_empty_folder(folder: Path, given: str | Path) -> None:
     """Make a folder unless it exists and is unused; messages show its path as it was given."""
+    check_unused(folder, given)
+    with _refused(given):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def check_unused(folder: Path, given: str | Path) -> None:
+    """Raise InputError if a folder exists and is not unused, or would lie in a run folder; nothing is made."""
     _check_place(folder, given)
-    try:
+    with _refused(given):
         if folder.exists() and not folder.is_dir():
             kept = "{0} exists already and is left as it is, because it is no folder"
             raise InputError(Message(f"{kept}: give a new or an empty folder as {{out}}", given))
         if folder.exists() and not is_unused(folder):
             raise occupied(given)
-        folder.mkdir(parents=True, exist_ok=True)
+        place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+@contextlib.contextmanager
+def _refused(given: str | Path) -> Iterator[None]:
+    """Raise InputError for a path that cannot be a folder."""
+    try:
+        yield
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise

@@ -37,7 +37,7 @@ from hfrnn.ranks.mpi import ranks_of
 from hfrnn.ranks.one import ALONE, ALONE_IN_SLURM, Ranks, alone_in_slurm
 from hfrnn.runs.config import PATHS, TrainConfig, checked_options
 from hfrnn.runs.first_weights import as_file, first_weights, with_network
-from hfrnn.runs.folder import RunFolder
+from hfrnn.runs.folder import RunFolder, check_unused
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
@@ -244,10 +244,10 @@ class Trainer(TrainingRun):
         if self.source.state_width:
             self.net.check_state_width(self.source.state_width)
         with before_updates(self.net.backend, config):
-            self.method = OPTIMIZERS[config.optimizer].make(config, self.source, self.net)
-            self.method.ranks = ranks
-            self.method.constraints = run_constraints(config, self.net) if new else None  # else from the checkpoint
-            theta = initial_parameters(config, self.net, first, self.method.constraints)
+            constraints = run_constraints(config, self.net) if new else None  # else from the checkpoint
+            theta = initial_parameters(config, self.net, first, constraints)
+            self.method = OPTIMIZERS[config.optimizer].make(config, self.source, self.net)  # its plans compile loops
+            self.method.ranks, self.method.constraints = ranks, constraints
             self.state = RunState(config, self.source, self.net, self.method, theta, ranks)
             self.validation = validation_objective(self.net, self.source, config, ranks)
         self.why_backend = config.why_backend
@@ -262,6 +262,8 @@ class Trainer(TrainingRun):
         given: Given | None = None, ranks: Ranks = ALONE, restarts: Restarts | None = None,
     ) -> Trainer:  # fmt: skip
         """Return a run from its beginning. Its folder is created after everything else was checked."""
+        if config.out is not None and ranks.leads and (restarts is None or restarts.path is None):
+            check_unused(Path(config.out), config.out)
         trainer = cls(config.resolved(), None, callbacks, interruption, given, ranks)
         if trainer._stops():  # the signal came during an import
             raise KeyboardInterrupt

@@ -14,6 +14,7 @@ from support.pairwise import each_once, label, tried
 import hfrnn
 from hfrnn.arrays.vectors import fetch
 from hfrnn.engine.plan import Keep, Plan
+from hfrnn.errors import InputError
 
 
 @pytest.mark.parametrize("out", [False, True])
@@ -235,3 +236,11 @@ def test_theta_that_is_not_finite_gives_a_gradient_that_is_not():
     assert not np.isfinite(fake.to_host(gradient)).all()
     with pytest.raises(hfrnn.InputError, match="theta holds NaN"):
         hfrnn.Objective(net, batch).loss_and_gradient(theta)
+
+
+@pytest.mark.parametrize("wrong", [{"threads": 0}, {"closed_loop": 3}, {"comm": 3}, {"noise": 3}])
+def test_wrong_arguments_are_refused_before_a_plan_is_measured_which_compiles_loops(monkeypatch, wrong) -> None:
+    monkeypatch.setattr("hfrnn.engine.objective.make_plan", None)
+    net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared")
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        hfrnn.Objective(net, hfrnn.Batch(np.zeros((5, 4, 2)), np.zeros((5, 4, 1))), **wrong)

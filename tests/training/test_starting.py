@@ -230,3 +230,26 @@ def test_a_file_gives_its_symbols_and_classes(tmp_path, old):
     assert hfrnn.load(new.folder).vocabulary.to_json() == vocabulary.to_json()
     with pytest.raises(InputError, match="are for a text of level='char'"):
         tiny_train(tmp_path, "bytes", init_from=tmp_path / "net.safetensors", level="byte")
+
+
+# ---------------------------------------------------------------------- wrong arguments
+WRONG = {
+    "out": ({}, "exists already"),
+    "a place of out": ({"out": "text.txt/run"}, "cannot be made"),
+    "Dale's law": ({"arch": "rate", "excitatory": 0.8}, "needs hidden units that are never negative"),
+    "connectivity": ({"connectivity": "nowhere.npz"}, "nowhere.npz"),
+    "first weights": ({"init_scale": 1e300}, "overflow"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_arguments_are_refused_before_a_plan_is_measured_which_compiles_loops(tmp_path, monkeypatch, wrong):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    text_file(tmp_path)
+    monkeypatch.setattr("hfrnn.training.methods.hessian_free.make_plan", None)
+    options, message = WRONG[wrong]
+    with pytest.raises(InputError, match=message):
+        train(**{"text": "text.txt", "arch": "rnn", "hidden": 4, "out": "full" if wrong == "out" else "run", **options})
+    assert not (tmp_path / "run").exists()
