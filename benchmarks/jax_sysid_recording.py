@@ -3,83 +3,60 @@
     pip install . jax-sysid rich                         in a copy of the project; jax-sysid needs Python below 3.13
     python benchmarks/jax_sysid_recording.py             results/jax-sysid.json
 
-jax-sysid (A. Bemporad) minimises the squared error of a whole recording by L-BFGS, with gradients from JAX. Both tools
-get the same recording, the same network of jax-sysid's kind (6 states, 10 tanh units) and the same first weights; hfrnn
-gets the recording in windows, with its defaults. `--seconds 0` leaves a tool out. The processor seconds leave out
-compilation: those of a fit with one evaluation are subtracted, and hfrnn's kernels are compiled before.
+Both tools get the same recording, the same network of jax-sysid's kind (6 states, 10 tanh units) and the same first
+weights, on one thread. sysid_fit.py says how jax-sysid is used. hfrnn has its defaults; it cuts the recording in
+windows. The loss is half of the mean squared error on a second recording; the steps before the burn-in are left out,
+of each window (hfrnn) or of the recording (jax-sysid). The runs of the two tools take turns. All times are processor
+seconds without compilation; those of hfrnn include its validations. Runs that the JSON holds are not made again.
 """
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import json
 import tempfile
-import time
 from typing import Any
 
 import click
 import common
 import numpy as np
-from dynamics import SAMPLES, VALID_SAMPLES, data_of, wiener_hammerstein, windows
+import sysid_fit
+from comparison import thin
+from dynamics import LOSS, SAMPLES, VALID_SAMPLES, wiener_hammerstein
 from rich.console import Console
 from rich.table import Table
 
 import hfrnn
 
-NAMES = ("layer0.W_x", "layer0.b", "layer0.A", "layer0.W_1", "layer0.W_3", "output.W_y0", "output.b_y")
-"""The blocks of the network, in the order of the model's parameters."""
 NETWORK: dict[str, Any] = {"arch": "state-space", "hidden": 6, "units": 10}
+POINTS = 150
 
 
-def model_of(net: hfrnn.Network, theta: Any) -> Any:
-    """Return jax-sysid's model of a state-space network, with its weights."""
-    import jax.numpy as jnp
-    from jax_sysid.models import Model
+def recording(samples: int, seed: int) -> Any:
+    """Return a recording as a table."""
+    import pandas
 
-    n = NETWORK["hidden"]
-
-    def state(x: Any, u: Any, params: Any) -> Any:
-        W_x, b, A, W_1, W_3 = params[:5]
-        U = u @ W_x + b
-        return U[:n] + x @ A + jnp.tanh(U[n:] + x @ W_1) @ W_3
-
-    def output(x: Any, u: Any, params: Any) -> Any:
-        return state(x, u, params) @ params[5] + params[6]
-
-    model = Model(n, net.n_out, net.n_in, state_fcn=state, output_fcn=output)
-    model.init(params=[net.views(theta)[name] for name in NAMES])
-    return model
+    u, y = wiener_hammerstein.recording(samples, np.random.default_rng(seed))
+    return pandas.DataFrame({"u": u, "y": y})
 
 
-def weights_of(net: hfrnn.Network, model: Any) -> Any:
-    """Return the weights of a model as a vector of the network."""
-    theta = np.zeros(net.n_parameters)
-    for name, value in zip(NAMES, model.params, strict=True):
-        net.views(theta)[name][...] = np.asarray(value)
-    return theta
-
-
-def fit(model: Any, u: Any, y: Any, evaluations: int) -> float:
-    """Go on with L-BFGS for some evaluations, and return the processor seconds."""
-    model.loss(rho_x0=0.0, rho_th=0.0, train_x0=False)
-    model.optimization(adam_epochs=0, lbfgs_epochs=evaluations, iprint=-1, memory=20)
-    start = time.process_time()
-    model.fit(y, u)
-    return time.process_time() - start
-
-
-def sysid_run(seed: int, seconds: float, evaluations: int, batch: Any) -> dict[str, Any]:
+def sysid_run(seed: int, seconds: float, burn_in: int) -> dict[str, Any]:
     """Train with jax-sysid, and return the validation loss over its processor seconds."""
-    u, y = wiener_hammerstein.recording(SAMPLES, np.random.default_rng(0))
+    train, valid = recording(SAMPLES, 0), recording(VALID_SAMPLES, 1)
     net = hfrnn.Network(**NETWORK, n_in=1, n_out=1, loss="squared", dtype="float64")
-    theta = net.init(seed=seed)
-    compiling = fit(model_of(net, theta), u, y, 1)
-    model, used, curve = model_of(net, theta), 0.0, list[dict[str, float]]()
-    while used < seconds:
-        used += max(fit(model, u, y, evaluations) - compiling, 0.0)
-        loss = net.loss(weights_of(net, model), batch)
-        curve.append({"seconds_processor": round(used, 2), "valid_loss": loss})
-        click.echo(f"seed {seed}: {used:.0f} s, loss {loss:.4g}")
-    return {"seed": seed, "compilation": compiling, "best": min(p["valid_loss"] for p in curve), "curve": curve}
+    watch = sysid_fit.Watch(seconds)
+    model = sysid_fit.model_of(net, net.init(seed=seed))
+    sysid_fit.fit(model, train["u"].to_numpy(), train["y"].to_numpy(), watch, rho_x0=0.0, rho_th=0.0, train_x0=False)
+    mask = np.arange(VALID_SAMPLES)[:, None] >= burn_in
+    batch = hfrnn.Batch(*(valid[name].to_numpy()[:, None, None] for name in "uy"), mask.astype(float))
+    points = [
+        {"seconds_processor": round(used, 2), LOSS: net.loss(sysid_fit.weights_of(net, weights), batch)}
+        for used, weights in watch.found
+    ]
+    return result(seed, points) | {"iterations": watch.iterations}
 
 
 class Curve(hfrnn.Callback):
@@ -90,45 +67,48 @@ class Curve(hfrnn.Callback):
 
     def on_update(self, record: dict[str, Any]) -> bool:
         used = record["seconds_processor"]
-        if record["valid_loss"] is not None:
-            self.points.append({"seconds_processor": used, "valid_loss": record["valid_loss"]})
+        if record[LOSS] is not None:
+            self.points.append({"seconds_processor": used, LOSS: record[LOSS]})
         return bool(used > self.seconds)
 
 
 def own_run(seed: int, seconds: float) -> dict[str, Any]:
     """Train with hfrnn, and return the same."""
     curve = Curve(seconds)
+    data = {"data": recording(SAMPLES, 0), "valid": recording(VALID_SAMPLES, 1), "inputs": ["u"], "targets": ["y"]}
     with tempfile.TemporaryDirectory() as folder:
-        common_options = {"threads": 1, "minutes": 1e4, "out": f"{folder}/run", "seed": seed}
-        hfrnn.train(**data_of("wiener-hammerstein"), **NETWORK, updates=1, **common_options)  # compiles
-        common_options["out"] = f"{folder}/again"
-        hfrnn.train(**data_of("wiener-hammerstein"), **NETWORK, callbacks=[curve], **common_options)
-    return {"seed": seed, "best": min(p["valid_loss"] for p in curve.points), "curve": curve.points}
+        hfrnn.train(**data, **NETWORK, threads=1, seed=seed, updates=1, out=f"{folder}/compiles")
+        found = hfrnn.train(
+            **data, **NETWORK, threads=1, seed=seed, minutes=1e4, out=f"{folder}/run", callbacks=[curve]
+        )  # fmt: skip
+    cut = {"window": found.config.window, "burn_in": found.config.burn_in}
+    return result(seed, curve.points) | cut | {"updates": found.summary["updates"]}
+
+
+def result(seed: int, points: list[dict[str, float]]) -> dict[str, Any]:
+    """Return the result of a run: its lowest loss, and its curve."""
+    return {"seed": seed, "best": min(p[LOSS] for p in points), "curve": thin(points, POINTS, LOSS)}
 
 
 @click.command(cls=common.Command)
-@click.option("--seconds", default=150.0, type=click.FloatRange(0), help="Processor seconds of L-BFGS.")
-@click.option("--own-seconds", default=75.0, type=click.FloatRange(0), help="Processor seconds of hfrnn.")
-@click.option("--evaluations", default=400, type=click.IntRange(1), help="Evaluations between two validations.")
-@click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, default=(0,), help="Seeds of the weights.")
-def main(seconds: float, own_seconds: float, evaluations: int, seeds: tuple[int, ...]) -> None:
+@click.option("--seconds", default=150.0, type=click.FloatRange(0, min_open=True), help="Seconds of jax-sysid.")
+@click.option("--own-seconds", default=75.0, type=click.FloatRange(0, min_open=True), help="Seconds of hfrnn.")
+@click.option("--seeds", default=3, type=click.IntRange(1), help="Number of seeds, from 0.")
+def main(seconds: float, own_seconds: float, seeds: int) -> None:
     """Train, and print the validation loss over the processor seconds."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
     path = common.RESULTS / "jax-sysid.json"
     found = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    if own_seconds:
-        runs = [own_run(seed, own_seconds) for seed in seeds]
-        found["hfrnn"] = {"machine": common.machine(1), "network": NETWORK, "runs": runs}
-    if seconds:
-        import jax
-
-        jax.config.update("jax_enable_x64", True)
-        valid = windows(VALID_SAMPLES, np.random.default_rng(1))
-        batch = hfrnn.Batch(*(valid[name].astype(np.float64).swapaxes(0, 1) for name in ("x", "y", "mask")))
-        runs = [sysid_run(seed, seconds, evaluations, batch) for seed in seeds]
-        found["jax-sysid"] = {
-            "machine": common.machine(1), "version": common.version("jax-sysid"), "network": NETWORK, "runs": runs,
-        }  # fmt: skip
-    common.write_result(path, found)
+    about = {"machine": common.machine(1), "version": common.version("jax-sysid"), "network": NETWORK}
+    for seed in range(seeds):
+        for tool in ("hfrnn", "jax-sysid"):
+            own = found.setdefault(tool, {**about, "runs": []})["runs"]
+            if seed not in {each["seed"] for each in own}:
+                burn_in = found["hfrnn"]["runs"][0]["burn_in"] if tool == "jax-sysid" else 0
+                own.append(own_run(seed, own_seconds) if tool == "hfrnn" else sysid_run(seed, seconds, burn_in))
+                common.write_result(path, found)
     table = Table("tool", "seed", "lowest loss", "processor seconds")
     for tool, own in found.items():
         for run in own["runs"]:

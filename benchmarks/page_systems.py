@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import sys
 from typing import Any
@@ -14,6 +15,10 @@ sys.path.insert(0, str(RESULTS.parent / "systems"))
 from recordings import SYSTEMS
 
 FOLDER = RESULTS / "systems"
+GOAL, TIMES = 1e-4, (15, 30, 60, 150)
+"""A loss of jax_sysid_recording.py, and processor seconds."""
+SLACK = 1.0
+"""Seconds that a run may be over its limit, or that its last point may be before it."""
 
 
 def systems() -> str:
@@ -60,6 +65,15 @@ def _rows(shown: str, test: str, deviation: float, found: dict[str, Any]) -> lis
         name = f"{cell} {hidden}"
         name = f"**{name}**" if chosen else name
         rows.append([shown, name, str(len(tests)), f"{own['seconds']:g}", f"{medians[cell]:.3g}", error])
+    for tool, own in found.get("others", {}).items():
+        errors = []
+        for key, how in (("test", ""), ("test_estimated", " from an estimated state")):
+            if each := [run[key][test] for run in own["runs"] if key in run]:
+                errors.append(_error(statistics.median(each), deviation, unit) + how)
+        valid = statistics.median(run["valid_nrmse"] for run in own["runs"])
+        about = ", ".join(f"{key} {value:g}" for key, value in own["configuration"].items())
+        rows.append([shown, f"{tool}, {about}", str(len(own["runs"])), f"{own['seconds']:g}", f"{valid:.3g}",
+                     "; ".join(errors)])  # fmt: skip
     return rows
 
 
@@ -69,17 +83,41 @@ def _error(error: float, deviation: float, unit: str) -> str:
 
 
 def sysid() -> str:
-    """Return what jax-sysid and hfrnn reach with one state-space network, in sentences."""
+    """Return what jax-sysid and hfrnn reach with one state-space network: two tables."""
     path = RESULTS / "jax-sysid.json"
     if not path.is_file():
         return "Not measured yet."
     found = json.loads(path.read_text("utf-8"))
+    curves = {tool: {run["seed"]: run["curve"] for run in own["runs"]} for tool, own in found.items()}
     rows = []
-    for tool, own in found.items():
-        for run in own["runs"]:
-            for part in (0.25, 0.5, 1.0):
-                limit = part * run["curve"][-1]["seconds_processor"]
-                within = [p["valid_loss"] for p in run["curve"] if p["seconds_processor"] <= limit]
-                if within:
-                    rows.append([tool, str(run["seed"]), f"{limit:.0f}", f"{min(within):.2g}"])
-    return table(("tool", "seed", "processor seconds", "lowest validation loss"), rows)
+    for tool, own in curves.items():
+        for seed, curve in own.items():
+            last = curve[-1]["seconds_processor"]
+            losses = [f"{_loss_at(curve, t):.2g}" if t <= last + SLACK else "" for t in TIMES]
+            rows.append([tool, str(seed), _seconds(_reached(curve, GOAL)), *losses])
+    head = ("tool", "seed", f"seconds to a loss of {GOAL:g}", *(f"loss after {t} s" for t in TIMES))
+    ours, theirs = curves["hfrnn"], curves["jax-sysid"]
+    goal = [statistics.median(_reached(curve, GOAL) for curve in own.values()) for own in (ours, theirs)]
+    seeds = sorted(ours.keys() & theirs.keys())
+    lowest = [_loss_at(theirs[seed], TIMES[-1]) for seed in seeds]
+    after = statistics.median(_reached(ours[seed], loss) for seed, loss in zip(seeds, lowest, strict=True))
+    both = [
+        [f"a loss of {GOAL:g}", _seconds(goal[0]), _seconds(goal[1]), f"{goal[0] / goal[1]:.2g}"],
+        [f"jax-sysid's loss after {TIMES[-1]} s", _seconds(after), str(TIMES[-1]), f"{after / TIMES[-1]:.2g}"],
+    ]
+    medians = table(("median seconds to", "hfrnn", "jax-sysid", "ratio"), both)
+    return f"{table(head, rows)}\n\n{medians}"
+
+
+def _reached(curve: list[dict[str, float]], loss: float) -> float:
+    """Return the processor seconds until a validation loss, infinity if it was not reached."""
+    return next((p["seconds_processor"] for p in curve if p["valid_loss"] <= loss), math.inf)
+
+
+def _loss_at(curve: list[dict[str, float]], seconds: float) -> float:
+    """Return the lowest validation loss within some processor seconds."""
+    return min(p["valid_loss"] for p in curve if p["seconds_processor"] <= seconds + SLACK)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3g}" if math.isfinite(seconds) else "not reached"
