@@ -102,8 +102,8 @@ def sysid() -> str:
     lowest = [_loss_at(theirs[seed], TIMES[-1]) for seed in seeds]
     after = statistics.median(_reached(ours[seed], loss) for seed, loss in zip(seeds, lowest, strict=True))
     both = [
-        [f"a loss of {GOAL:g}", _seconds(goal[0]), _seconds(goal[1]), f"{goal[0] / goal[1]:.2g}"],
-        [f"jax-sysid's loss after {TIMES[-1]} s", _seconds(after), str(TIMES[-1]), f"{after / TIMES[-1]:.2g}"],
+        [f"a loss of {GOAL:g}", _seconds(goal[0]), _seconds(goal[1]), _ratio(*goal)],
+        [f"jax-sysid's loss after {TIMES[-1]} s", _seconds(after), str(TIMES[-1]), _ratio(after, TIMES[-1])],
     ]
     medians = table(("median seconds to", "hfrnn", "jax-sysid", "ratio"), both)
     return f"{table(head, rows)}\n\n{medians}"
@@ -117,6 +117,11 @@ def _reached(curve: list[dict[str, float]], loss: float) -> float:
 def _loss_at(curve: list[dict[str, float]], seconds: float) -> float:
     """Return the lowest validation loss within some processor seconds."""
     return min(p["valid_loss"] for p in curve if p["seconds_processor"] <= seconds + SLACK)
+
+
+def _ratio(ours: float, theirs: float) -> str:
+    """Return a ratio of seconds; if the other tool was never there, the run's length bounds the ratio."""
+    return f"{ours / theirs:.2g}" if math.isfinite(theirs) else f"below {ours / TIMES[-1]:.2g}"
 
 
 def _seconds(seconds: float) -> str:

@@ -90,7 +90,7 @@ def trained(system: System, cell: str, seed: int, seconds: float, options: dict[
         "updates": result.summary["updates"],
         "seconds_processor": round(clock.used, 1),
         "best_after": round(clock.at, 1),
-        "valid_nrmse": clock.best**0.5,
+        "valid_nrmse": (2 * clock.best) ** 0.5,  # the loss is half of the squared error
         "test": scores(system, predict, tests),
         "test_estimated": scores(system, partial(predict, estimated=system.washout), tests),
     }
