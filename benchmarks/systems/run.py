@@ -100,8 +100,8 @@ def linear_models(system: System) -> dict[str, Any]:
     """Return the errors of the linear models."""
     train, tests = system.load()
     found = {}
-    for name, make in (("ARX", linear.arx), ("subspace", linear.subspace)):
-        predict, about = make(train)
+    for name in linear.KINDS:
+        predict, about = linear.fitted(name, train)
         found[name] = {"about": about, "test": scores(system, lambda u, y, f=predict: f(u), tests)}
     return found
 
