@@ -21,7 +21,7 @@ from hfrnn.optim.hessian_free import HessianFreeOptions, Update
 
 __all__ = ["HessianFree"]
 
-LOSSES = {"CrossEntropyLoss": "softmax", "MSELoss": "squared", "BCEWithLogitsLoss": "logistic"}
+OF_CRITERIA = {"CrossEntropyLoss": "softmax", "MSELoss": "squared", "BCEWithLogitsLoss": "logistic"}
 """hfrnn's loss for each of PyTorch's."""
 AGREEMENT = {"float32": 1e-3, "float64": 1e-8}
 """Largest difference of the model's outputs and hfrnn's, relative to the largest output, by data type."""
@@ -308,7 +308,7 @@ def _torch() -> Any:
 
 def _loss_of(torch: Any, criterion: Any) -> str:
     """Return hfrnn's loss of a criterion; raise InputError if hfrnn does not minimise it."""
-    kind = next((name for name in LOSSES if isinstance(criterion, getattr(torch.nn, name))), None)
+    kind = next((name for name in OF_CRITERIA if isinstance(criterion, getattr(torch.nn, name))), None)
     why = ""
     if kind is None:
         why = "hfrnn does not compute it"
@@ -324,4 +324,4 @@ def _loss_of(torch: Any, criterion: Any) -> str:
             f"the criterion is {name}, and {why}, so an update would minimise another loss than yours: give an object "
             "of nn.CrossEntropyLoss (with weight and ignore_index if you like), nn.MSELoss or nn.BCEWithLogitsLoss"
         )
-    return LOSSES[kind]
+    return OF_CRITERIA[kind]

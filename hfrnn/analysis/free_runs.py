@@ -18,7 +18,7 @@ from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.checks import count, instance, shown
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch, State, joined_states
-from hfrnn.engine.feedback import Columns, Feedback, make_feedback
+from hfrnn.engine.feedback import FedInputs, Feedback, make_feedback
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, Message, NonFiniteError
 from hfrnn.wording import counted
@@ -32,7 +32,7 @@ Rows = tuple[HostArray, HostArray, HostArray]
 
 def free_run(
     net: Network, theta: Array, batch: Batch, steps: int | None = None, scaling: Scaling | None = None,
-    feedback: Columns | None = None, warm_up: int | None = None, estimate_state: int | None = None,
+    feedback: FedInputs | None = None, warm_up: int | None = None, estimate_state: int | None = None,
 ) -> HostArray:  # fmt: skip
     """Let a network of a dynamical system run on its own outputs.
 
@@ -119,7 +119,7 @@ def free_run(
 
 def score_free_run(
     net: Network, theta: Array, batch: Batch, names: Sequence[str] | None = None, scaling: Scaling | None = None,
-    feedback: Columns | None = None, warm_up: int | None = None,
+    feedback: FedInputs | None = None, warm_up: int | None = None,
 ) -> Score:  # fmt: skip
     """Score a free run against the targets: the error of the network as a simulation of the system.
 
@@ -168,7 +168,7 @@ def score_free_run(
 
 def score_ahead(
     net: Network, theta: Array, batch: Batch, ahead: Sequence[int], names: Sequence[str] | None = None,
-    scaling: Scaling | None = None, feedback: Columns | None = None, warm_up: int | None = None, starts: int = STARTS,
+    scaling: Scaling | None = None, feedback: FedInputs | None = None, warm_up: int | None = None, starts: int = STARTS,
 ) -> dict[int, Score]:  # fmt: skip
     """Score predictions k steps ahead, from many starts.
 
@@ -233,7 +233,7 @@ def score_ahead(
 
 
 def _checked(
-    net: Network, theta: Array, batch: Batch, feedback: Columns | None, scaling: Scaling | None
+    net: Network, theta: Array, batch: Batch, feedback: FedInputs | None, scaling: Scaling | None
 ) -> tuple[Array, Feedback]:
     theta = checked_vector(net, theta, batch)
     instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)

@@ -37,15 +37,15 @@ from hfrnn.optim.lanczos import Product
 Told = Callable[[int, int], object]
 """Is called with the work done and the work in all."""
 
-LOSSES = ("softmax", "logistic", "squared")
+WITH_ROOTS = ("softmax", "logistic", "squared")
 """The losses whose Hessian has the root of G2 here."""
 
 
 def check_objective(objective: Any) -> Objective:
-    """Return an objective after checking that its loss is one of `LOSSES`."""
+    """Return an objective after checking that its loss is one of `WITH_ROOTS`."""
     found: Objective = instance("objective", objective, Objective, "a hfrnn.Objective")
-    if found.net.loss_name not in LOSSES:
-        raise InputError(f"the network's loss is {found.net.loss_name!r}: use a network with {', '.join(LOSSES)}")
+    if found.net.loss_name not in WITH_ROOTS:
+        raise InputError(f"the network's loss is {found.net.loss_name!r}: use a network with {', '.join(WITH_ROOTS)}")
     return found
 
 
@@ -209,7 +209,7 @@ def dense_gauss_newton(objective: Objective, theta: Array, progress: Told | None
     instance("objective", objective, Objective, "a hfrnn.Objective")
     n, progress = objective.net.n_parameters, function("progress", progress, or_none=True)
     G = np.zeros((n, n))
-    root = LossRoot(objective, theta) if objective.net.loss_name in LOSSES else None
+    root = LossRoot(objective, theta) if objective.net.loss_name in WITH_ROOTS else None
     if root is not None and len(root.columns) < n:
         for rows in gauss_newton_rows(objective, theta, root, progress):
             G += rows.T @ rows  # G3

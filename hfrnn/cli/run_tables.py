@@ -56,7 +56,7 @@ class RunTable:
         self, strength: str | None = "mu", errors: bool = False, width: int = WIDTH, in_bits: bool = True
     ) -> None:
         own = _steps(in_bits) if strength is None else _hessian_free(strength, in_bits)
-        wanted: list[Column] = [*CLOCK, *(BITS if in_bits else LOSSES), *own, *(ERRORS if errors else ())]
+        wanted: list[Column] = [*CLOCK, *(BITS if in_bits else LOSS_COLUMNS), *own, *(ERRORS if errors else ())]
         while sum(column.width for column in wanted) > width and len(wanted) > 1:
             wanted.remove(min(wanted, key=lambda column: column.keep))
         self.columns = wanted
@@ -109,7 +109,7 @@ CLOCK = (
     Column("left", 8, lambda record, left: clock(left), 6),
 )
 BITS = (Column("train", 7, _bits("train"), 9), Column("valid", 7, _bits("valid"), 8))
-LOSSES = (Column("train", 9, _loss("train"), 9), Column("valid", 9, _loss("valid"), 8))
+LOSS_COLUMNS = (Column("train", 9, _loss("train"), 9), Column("valid", 9, _loss("valid"), 8))
 ERRORS = (Column("wrong", 7, lambda record, left: _share(record["valid_errors"], ".1%"), 5),)
 
 
@@ -328,7 +328,7 @@ def result_lines(result: TrainingResult) -> list[str]:
     return [*lines, f"run folder: {result.folder}"]
 
 
-RESTARTS: dict[str, Callable[[Record], str]] = {
+OF_RESTARTS: dict[str, Callable[[Record], str]] = {
     "restart": lambda row: str(row["restart"]),
     "seed": lambda row: str(row["seed"]),
     "train": lambda row: _best_loss(row, "train"),
@@ -342,7 +342,7 @@ RESTARTS: dict[str, Callable[[Record], str]] = {
 
 def restarts_table(rows: list[Record]) -> list[str]:
     """Return the table of restarts: the seed of each, its best losses and when it had them."""
-    texts = {name: [text(row) for row in rows] for name, text in RESTARTS.items()}
+    texts = {name: [text(row) for row in rows] for name, text in OF_RESTARTS.items()}
     shown = {name: column for name, column in texts.items() if set(column) != {"-"}}
     widths = {name: max(map(len, (name, *column))) for name, column in shown.items()}
     head = "  ".join(f"{name:>{width}}" for name, width in widths.items())

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hfrnn.data.pool import Pool
 
 Values = NDArray[Any]
-Columns = NDArray[Any] | slice
+SequenceIndex = NDArray[Any] | slice
 """Numbers of sequences, or a slice of them."""
 
 SPREAD = 4.0
@@ -107,13 +107,13 @@ class RaggedPool:
 
     # ------------------------------------------------------------------ sequences
 
-    def rows(self, columns: Columns = slice(None)) -> NDArray[np.int64]:
+    def rows(self, columns: SequenceIndex = slice(None)) -> NDArray[np.int64]:
         """Return the rows of some sequences, one sequence after another."""
         starts, lengths = self.starts[columns], self.lengths[columns]
         first = np.cumsum(lengths) - lengths
         return np.repeat(starts - first, lengths) + np.arange(int(lengths.sum()))
 
-    def select(self, columns: Columns) -> Pool:
+    def select(self, columns: SequenceIndex) -> Pool:
         """Return some sequences side by side, padded with zeros to the longest of them; weights are always given."""
         lengths = self.lengths[columns]
         T, B = int(lengths.max()), lengths.size
@@ -137,7 +137,7 @@ class RaggedPool:
         """Return real numbers in the type of the network; symbols and classes as they are."""
         return values if self.dtype is None or values.dtype.kind != "f" else values.astype(self.dtype, copy=False)
 
-    def total_weight(self, columns: Columns = slice(None)) -> float:
+    def total_weight(self, columns: SequenceIndex = slice(None)) -> float:
         """Return the sum of the weights of some sequences; a step has the mean of those of its outputs."""
         if self.w is None:
             return float(self.lengths[columns].size if self.last_only else self.lengths[columns].sum())

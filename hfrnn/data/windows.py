@@ -40,7 +40,7 @@ WHOLE_BURN_IN = 0.1
 """Largest share of a recording that is not cut, for a burn-in that nobody gave."""
 PENALTY, MOST_PENALTY = 0.3, 1e-3
 """The option `l2` of recordings that are not cut, times their steps, and its largest value, unless it is given."""
-BLOCKS, LEAST_BLOCK = 5, 10
+VALID_BLOCKS, LEAST_BLOCK = 5, 10
 """Validation blocks of a recording that is not cut, and the least steps of such a block."""
 
 Values = NDArray[Any]
@@ -190,7 +190,7 @@ def _chosen(recordings: Sequence[Signals], given: Windows, shares: tuple[float, 
     window = given.window or (longest if whole else min(usual, max(trained // 2, 1)))
     blocks = given.blocks
     if blocks is None:
-        blocks = BLOCKS if whole and min(steps) * shares[1] >= BLOCKS * LEAST_BLOCK else 0
+        blocks = VALID_BLOCKS if whole and min(steps) * shares[1] >= VALID_BLOCKS * LEAST_BLOCK else 0
     blocks = blocks if shares[1] else 0
     if burn_in is None:
         most = round(longest * WHOLE_BURN_IN) if whole else window // BURN_INS

@@ -29,7 +29,7 @@ from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, Message, NonFiniteError
 from hfrnn.wording import counted
 
-BLOCKS = 20
+ERROR_BLOCKS = 20
 """Largest number of blocks of steps whose means give the standard errors."""
 
 
@@ -153,7 +153,7 @@ def _averaged(grown: HostArray) -> Lyapunov:
     """Return the exponents from the logarithms of growth (steps, B, k)."""
     steps, B, _ = grown.shape
     exponents = grown.mean(axis=(0, 1))
-    blocks = np.stack([part.mean(axis=0) for part in np.array_split(grown, min(BLOCKS, steps))])
+    blocks = np.stack([part.mean(axis=0) for part in np.array_split(grown, min(ERROR_BLOCKS, steps))])
     means = blocks.reshape(-1, blocks.shape[2])
     with np.errstate(invalid="ignore"):  # of infinite exponents
         errors = means.std(axis=0, ddof=1) / np.sqrt(len(means)) if len(means) > 1 else np.full_like(exponents, np.nan)

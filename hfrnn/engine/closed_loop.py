@@ -29,7 +29,7 @@ from hfrnn.arrays.backend import Array, Backend, Buffers, host_copy
 from hfrnn.checks import ZERO_TO_ONE, count, instance, number
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch
-from hfrnn.engine.feedback import Columns, Feedback, listed_columns, make_feedback
+from hfrnn.engine.feedback import FedInputs, Feedback, listed_columns, make_feedback
 from hfrnn.engine.heads.output_map import INPUT
 from hfrnn.engine.input_map import Groups, InputMap
 from hfrnn.engine.layers import Layer
@@ -94,7 +94,7 @@ class ClosedLoop:
     """
 
     def __init__(
-        self, share: float = 1.0, feedback: Columns | None = None, scaling: Scaling | None = None, warm_up: int = 1,
+        self, share: float = 1.0, feedback: FedInputs | None = None, scaling: Scaling | None = None, warm_up: int = 1,
         seed: int = 0, draw: int = 0, sequences: Any = None,
     ) -> None:  # fmt: skip
         self.share: float = number("share", share, ZERO_TO_ONE)

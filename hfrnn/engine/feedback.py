@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hfrnn.data.scaling import Scaling
     from hfrnn.engine.layout import Layout
 
-Columns = Sequence[int | None] | NDArray[np.integer[Any]]
+FedInputs = Sequence[int | None] | NDArray[np.integer[Any]]
 """For each output, the input that it is one step later, counted from 0; None for an output that is not fed back."""
 
 
@@ -62,7 +62,7 @@ def listed_columns(columns: Any) -> list[int | None]:
     return [None if each is None else int(each) for each in found]
 
 
-def make_feedback(net: Layout, columns: Columns | None, scaling: Scaling | None = None) -> Feedback:
+def make_feedback(net: Layout, columns: FedInputs | None, scaling: Scaling | None = None) -> Feedback:
     """Return the feedback of a network.
 
     Parameters

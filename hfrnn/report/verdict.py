@@ -17,7 +17,7 @@ NAMES = 3
 RISE = 1e-3
 """Least rise of a loss above its best value that is called one, as a share of that value."""
 
-Columns = Mapping[str, Sequence[Any]]
+LogColumns = Mapping[str, Sequence[Any]]
 
 
 def score_words(score: Score, names: Sequence[str]) -> str:
@@ -34,7 +34,7 @@ def score_words(score: Score, names: Sequence[str]) -> str:
     return f"RMSE {some_of(each, NAMES)}{fit}"
 
 
-def verdict(task: str, level: str, columns: Columns, score: str) -> str:
+def verdict(task: str, level: str, columns: LogColumns, score: str) -> str:
     """Return one line on a run from the columns of its log.
 
     `level` is that of the symbols of a text, "" for other data, and `score` that of the best weights in the units of
@@ -54,7 +54,7 @@ def verdict(task: str, level: str, columns: Columns, score: str) -> str:
     return f"{task}: {figure}; {name} best at {updates[best]:,} of {updates[-1]:,}{_since(least, later)}"
 
 
-def _figure(part: str, level: str, columns: Columns, n: int, loss: float, score: str) -> str:
+def _figure(part: str, level: str, columns: LogColumns, n: int, loss: float, score: str) -> str:
     """Return the best score: that in the units of the data, else the figures of record n."""
     errors, bits = columns["valid_errors"][n], columns[f"{part}_bits"][n]
     if bits is not None:
