@@ -17,6 +17,7 @@ KINDS = {
     "fiu": "real numbers",
     "fiub": "numbers",
     "fciu": "numbers",
+    "fciub": "numbers",
 }
 """What NumPy's letters for the types of arrays mean in a message."""
 

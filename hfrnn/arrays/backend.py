@@ -25,6 +25,8 @@ HostArray: TypeAlias = np.ndarray[Any, Any]
 """A NumPy array, in the memory of the host."""
 PIECE_BYTES = 2**20
 """Approximate size of the part of a weight gradient that is computed at a time on a CPU before it is added."""
+PRODUCT_ROWS, SUMMED_ROWS = 2**14, 2**8
+"""How many terms in float32 one matrix product adds up, and how many rows are added one after another."""
 Runs: TypeAlias = Sequence[tuple[slice, slice]]
 """Runs of neighbouring pieces of equal length: their numbers, and their entries."""
 
@@ -110,9 +112,26 @@ class Backend:
         for start in range(0, grad.shape[1], width or 1):
             columns = slice(start, start + width)
             part = grad[:, columns]
-            work = buffers.get("weight_gradient", part.shape)
-            self.xp.matmul(x.T, da[:, columns], out=work)
-            part += work
+            self._add_in_double(x, da[:, columns], part, buffers)
+
+    def _add_in_double(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
+        """Do what `add_product` does. The products of some rows each are added in float64, if there are many rows.
+
+        BLAS adds the terms of a product in groups of a few hundred, one group after another: of 2^22 terms in float32,
+        the last two digits are lost.
+        """
+        work = buffers.get("weight_gradient", grad.shape)
+        if grad.dtype != "float32" or x.shape[0] <= PRODUCT_ROWS:
+            self.xp.matmul(x.T, da, out=work)
+            grad += work
+            return
+        total = buffers.get("weight_gradient", grad.shape, "float64")
+        total[...] = 0
+        for first in range(0, x.shape[0], PRODUCT_ROWS):
+            some = slice(first, first + PRODUCT_ROWS)
+            self.xp.matmul(x[some].T, da[some], out=work)
+            total += work
+        grad += total
 
     def add_products(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
         """Do what `add_product` does for each x (P, N, n), da (P, N, m) and grad (P, n, m)."""
@@ -207,8 +226,11 @@ class CupyBackend(Backend):
 
     def add_product(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
         """Add `x.T @ da` to `grad` in one product of cuBLAS, which takes one type and refuses empty arrays."""
-        if x.size and da.size:
-            self._add_gemm(x.astype(grad.dtype, copy=False), da.astype(grad.dtype, copy=False), grad)
+        x, da = (each.astype(grad.dtype, copy=False) for each in (x, da))
+        if grad.size and x.shape[0] > PRODUCT_ROWS and grad.dtype == "float32":
+            self._add_in_double(x, da, grad, buffers)
+        elif x.size and da.size:
+            self._add_gemm(x, da, grad)
 
     def _add_gemm(self, x: Array, da: Array, grad: Array) -> None:
         importlib.import_module("cupy.cublas").gemm("T", "N", x, da, out=grad, alpha=1.0, beta=1.0)
@@ -370,6 +392,8 @@ class RowSums:
 
     matrix: scipy.sparse.csr_array
     numbers: Any
+    of_pieces: RowSums | None = None
+    """Adds the sums of this object, which are those of pieces of long groups; `numbers` are then not used."""
 
     def add_to(self, out: np.ndarray[Any, Any], rows: np.ndarray[Any, Any], buffers: Buffers) -> None:
         """Add the sums of rows (N, S) to their rows of a table, out (V, S). Both have the same type."""
@@ -380,13 +404,17 @@ class RowSums:
             rows[...] = part
         whole = isinstance(self.numbers, slice)
         sums = out
-        if not (whole and out.flags.c_contiguous):
+        if self.of_pieces is not None:
+            sums = np.zeros((count, S), out.dtype)  # few rows
+        elif not (whole and out.flags.c_contiguous):
             most = count if whole else N  # the buffer is as large as any N rows need
             sums = buffers.get("row_sums", (most, S))[:count]
             sums[...] = 0
         # SciPy's product returns a new array; the compiled function behind it adds to one
         csr_matvecs(count, N, S, self.matrix.indptr, self.matrix.indices, ones, rows.reshape(-1), sums.reshape(-1))
-        if sums is not out:
+        if self.of_pieces is not None:
+            self.of_pieces.add_to(out, sums, buffers)
+        elif sums is not out:
             out[self.numbers] += sums
 
 
@@ -401,8 +429,16 @@ def row_sums(index: np.ndarray[Any, Any], count: int | None = None) -> RowSums:
     else:
         order, numbers = np.argsort(index, kind="stable"), slice(0, count)
         ends = np.concatenate(([0], np.cumsum(np.bincount(index, minlength=count))))
+    lengths, of_pieces = np.diff(ends), None
+    if lengths.max() > SUMMED_ROWS:
+        pieces = -(-lengths // SUMMED_ROWS)
+        groups_of = np.repeat(np.arange(lengths.size), pieces)
+        first = np.repeat(np.cumsum(pieces) - pieces, pieces)
+        ends = np.append(ends[groups_of] + SUMMED_ROWS * (np.arange(groups_of.size) - first), index.size)
+        of_pieces = row_sums(groups_of if count is not None else numbers[groups_of], count)
     ones = np.ones(index.size, np.float32)
-    return RowSums(scipy.sparse.csr_array((ones, order, ends), shape=(ends.size - 1, index.size)), numbers)
+    matrix = scipy.sparse.csr_array((ones, order, ends), shape=(ends.size - 1, index.size))
+    return RowSums(matrix, numbers, of_pieces)
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,13 +83,15 @@ def _operator_class(base: Any) -> Any:
 
         def _vector(self, v: Array, size: int) -> Array:
             """Return a vector of the type of this operator. Its entries may be infinite: CG notices that itself."""
-            found = array("v", v, (size,), backend=self._backend)
+            if getattr(getattr(v, "dtype", None), "kind", "") == "c":
+                raise InputError("v is complex: multiply the real and the imaginary part, one after the other")
+            found = array("v", v, (size,), "fiub", backend=self._backend)
             return self._backend.asarray(found, dtype=self.dtype)
 
         def __matmul__(self, other: Any) -> Any:
             if not isinstance(other, base):
                 other = as_array("v", other, self._backend)
-                array("v", other, (self.shape[1],) if other.ndim == 1 else (self.shape[1], None))
+                array("v", other, (self.shape[1],) if other.ndim == 1 else (self.shape[1], None), "fciub")
                 if other.ndim == 2 and not other.shape[1]:
                     return self._backend.empty((self.shape[0], 0), self.dtype)  # SciPy cannot join no columns
             return super().__matmul__(other)

@@ -9,6 +9,9 @@ from hfrnn.arrays.backend import Array, Backend, Buffers
 if TYPE_CHECKING:
     from hfrnn.kernels.base import Arrays, Tape
 
+BLOCK = 32
+"""Number of rows in float32 that are added one after another."""
+
 
 def sigmoid_(xp: Any, x: Array) -> None:
     """x <- sigma(x) = (tanh(x/2) + 1)/2, in place.
@@ -138,7 +141,20 @@ def add_outer_products(backend: Backend, x: Array, da: Array, grad: Array, buffe
 
 def add_bias_gradient(da: Array, grad: Array) -> None:
     """grad += sum over steps and sequences of da (K, B, m), grad (m,); of each part by itself if grad is (m, P)."""
-    grad += rows(da).sum(axis=0) if grad.ndim == 1 else _apart(da, grad.shape[1]).sum(axis=1).T
+    grad += _sum_of_rows(rows(da)) if grad.ndim == 1 else _sum_of_rows(_apart(da, grad.shape[1])).T
+
+
+def _sum_of_rows(x: Array) -> Array:
+    """Return the sum of x (..., N, m) over N. Of many terms in float32, blocks of rows are added, then their sums.
+
+    One after another, 2^20 terms in float32 would have an error of about 1e-5, and 2^25 ones are half of their sum.
+    """
+    *parts, N, m = x.shape
+    if x.dtype != "float32" or N <= BLOCK:
+        return x.sum(axis=-2)
+    whole = N - N % BLOCK
+    total = x[..., :whole, :].reshape(*parts, whole // BLOCK, BLOCK, m).sum(axis=-2).sum(axis=-2, dtype="float64")
+    return total if whole == N else total + x[..., whole:, :].sum(axis=-2)
 
 
 def _apart(x: Array, parts: int) -> Array:

@@ -191,6 +191,20 @@ def test_unsuitable_outputs_are_refused(kind):
             objective.loss_and_gradient(theta, out=unsuitable(theta.size, theta.dtype)[kind])
 
 
+def test_an_operator_states_its_type_and_takes_probes_of_any_real_one():
+    net, batch, theta = small_problem()
+    for operator in operators(hfrnn.Objective(net, batch), theta).values():
+        assert operator.dtype == operator.T.dtype == (operator + operator).dtype == np.float64
+        ones = np.ones(operator.shape[1])
+        for kind in ("int8", "uint8", "bool", "float16", "float32", "longdouble"):  # SciPy probes by int8
+            for found in (operator.matvec(ones.astype(kind)), operator.matmat(ones.astype(kind)[:, None])[:, 0]):
+                assert found.dtype == np.float64
+                np.testing.assert_array_equal(found, operator @ ones)
+        for product in (operator.matvec, operator.H.rmatvec, operator.__matmul__, lambda v: operator.matmat(v[:, None])):
+            with pytest.raises(hfrnn.InputError, match="multiply the real and the imaginary part"):
+                product(ones * 1j)
+
+
 def test_there_is_no_final_state_before_a_gradient():
     net, batch, theta = small_problem()
     objective = hfrnn.Objective(net, batch)
