@@ -200,9 +200,9 @@ def test_an_operator_states_its_type_and_takes_probes_of_any_real_one():
             for found in (operator.matvec(ones.astype(kind)), operator.matmat(ones.astype(kind)[:, None])[:, 0]):
                 assert found.dtype == np.float64
                 np.testing.assert_array_equal(found, operator @ ones)
-        for product in (operator.matvec, operator.H.rmatvec, operator.__matmul__, lambda v: operator.matmat(v[:, None])):
+        for product in (operator.matvec, operator.H.rmatvec, operator.matmat, operator.__matmul__):
             with pytest.raises(hfrnn.InputError, match="multiply the real and the imaginary part"):
-                product(ones * 1j)
+                product(ones[:, None] * 1j)
 
 
 def test_there_is_no_final_state_before_a_gradient():
