@@ -46,6 +46,24 @@ def test_a_struct_array_is_trials_of_unequal_length(form, tmp_path):
 
 
 @FORMS
+def test_vectors_of_trials_are_one_column_of_steps_whichever_way_they_lie(form, tmp_path):
+    of = [{"u": np.arange(5.0)[:, None] + n, "y": np.arange(5.0)[:, None] * n} for n in range(3)]
+    for turned in (("u",), ("y",), ("u", "y")):
+        rows = [{name: x.T if name in turned else x for name, x in each.items()} for each in of]
+        assert_trials(load(written(tmp_path, form({"trials": rows})), "trials.u", "trials.y"), of)
+
+
+@FORMS
+def test_arrays_named_x_and_y_lose_their_last_axis_of_one_only(form, tmp_path):
+    x, y = np.arange(24.0).reshape(3, 4, 2), np.arange(12.0).reshape(3, 4)
+    for sequences, steps in ((3, 4), (1, 4), (3, 1)):
+        data = load(written(tmp_path, form({"x": x[:sequences, :steps], "y": y[:sequences, :steps]})))
+        assert data.train.lengths.tolist() == [steps] * sequences
+        np.testing.assert_array_equal(data.train.inputs.swapaxes(0, 1), x[:sequences, :steps])
+        np.testing.assert_array_equal(data.train.targets.swapaxes(0, 1)[..., 0], y[:sequences, :steps])
+
+
+@FORMS
 def test_cell_arrays_are_trials_of_unequal_length(form, tmp_path):
     of = trials()
     content = form({"u": [each["u"] for each in of], "y": [each["y"] for each in of]})

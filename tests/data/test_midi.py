@@ -51,6 +51,9 @@ RULES: dict[str, tuple[bytes, list[list[int]]]] = {  # a step has 120 ticks
         midi(track(on(0, 60), on(120, 60, velocity=0), on(0, 61), off(120, 61), END)), [[60], [61]]),
     "a key that is not released sounds until its track ends": (midi(track(on(0, 60), (360, END[1]))), [[60]] * 3),
     "a key that is pressed again goes on": (midi(track(on(0, 60), on(120, 60), off(120, 60), END)), [[60], [60]]),
+    "of notes that overlap on a key, the first release ends all": (
+        midi(track(on(0, 60), on(120, 60), off(120, 60), on(60, 61), off(60, 61), off(0, 60), END)),
+        [[60], [60], [], [61]]),
     "tracks sound together": (
         midi(track(on(0, 60), off(240, 60), END),
              track(on(0, 60), off(120, 60), on(0, 67, 3), off(120, 67, 3), END)), [[60], [60, 67]]),

@@ -7,6 +7,7 @@ import pytest
 from support.command_line import call
 
 from hfrnn.data.sheets import NoColumnError, TableFormat
+from hfrnn.data.spikes import binned_trials
 from hfrnn.data.tables import read_table
 from hfrnn.errors import InputError
 
@@ -26,6 +27,14 @@ def test_no_spike_is_lost_at_an_edge(tmp_path):
     rng = np.random.default_rng(0)
     rows = [(k % 3, k % 4, t) for k, t in enumerate(rng.uniform(-1, 5, size=300))]
     assert sum(each.inputs.sum() for each in read_table(events(tmp_path, rows), FORM).found) == 300
+
+
+def test_an_event_at_the_end_has_a_bin_of_its_own_and_none_lies_behind_targets():
+    at_end = [[np.array([0.05, 0.3])]]
+    assert [each.tolist() for each in binned_trials({"x": at_end}, 0.1, "data")["x"]] == [[[1], [0], [0], [1]]]
+    assert np.histogram(at_end[0][0], [0, 0.1, 0.2, 0.3])[0].tolist() == [1, 0, 1]  # the last bin has both edges
+    with pytest.raises(InputError, match="its 3 bins end at"):
+        binned_trials({"x": at_end, "y": np.zeros((1, 3, 1))}, 0.1, "data")
 
 
 def test_each_unit_is_a_column_and_each_trial_a_recording(tmp_path):

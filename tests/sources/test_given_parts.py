@@ -88,3 +88,19 @@ def test_times_of_each_trial_and_unit_are_counted_in_bins(tmp_path):
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             from_memory(wrong, bin=0.1)
+
+
+@pytest.mark.parametrize("give", [dict, hfrnn.Batch], ids=["dict", "batch"])
+def test_a_function_may_overwrite_the_arrays_that_it_gave_before(tmp_path, give):
+    kept = {"x": np.zeros((8, 6, 2), np.float32), "y": np.zeros((8, 6, 1), np.float32)}
+
+    def draw(rng, live):
+        x = rng.normal(size=(8, 6, 2)).astype(np.float32)
+        drawn = {"x": x, "y": x.sum(axis=2, keepdims=True)}
+        if live:  # as neurogym.Dataset does
+            drawn = {name: np.copyto(kept[name], each) or kept[name] for name, each in drawn.items()}
+        return give(**drawn) if give is dict else give(drawn["x"], drawn["y"])
+
+    for live in (False, True):
+        hfrnn.train(batches=lambda rng, live=live: draw(rng, live), out=tmp_path / str(live), **OPTIONS)
+    assert_same(tmp_path / "False", tmp_path / "True")
