@@ -14,7 +14,6 @@ from rich.table import Column
 from hfrnn.cli.output import make_console, raise_broken_pipe, say_json
 from hfrnn.cli.run_tables import (
     WIDTH,
-    Improvement,
     RunTable,
     folded,
     next_lines,
@@ -22,10 +21,12 @@ from hfrnn.cli.run_tables import (
     run_table,
     short_number,
 )
+from hfrnn.errors import Message
 from hfrnn.live_line import BAR_CELLS, PLAIN_SECONDS, LiveLine, bar
 from hfrnn.runs.metrics import Record
 from hfrnn.sources.open import LN2
 from hfrnn.training.callbacks import Callback, TimeLeft, TrainingResult, TrainingRun
+from hfrnn.training.hints import Improvement
 from hfrnn.wording import clock, four_digits, one_line
 
 ROW_SECONDS = 1.0
@@ -89,7 +90,7 @@ class Display(Callback):
                 self._row = now
         if self._improvement is not None and (hint := self._improvement.hint(record)) is not None:
             self._improvement, self._hinted = None, True
-            for line in folded([hint], self._width):
+            for line in folded([Message("hint      {0}", hint)], self._width):
                 self.print(line)
         self._spoken = now
         self._last = self._loss(record["train_loss"])

@@ -14,6 +14,7 @@ from hfrnn.engine.plan import Keep, Plan
 from hfrnn.errors import Message
 from hfrnn.ranks.one import ALONE_IN_SLURM, alone_in_slurm
 from hfrnn.runs.metrics import Record
+from hfrnn.training.hints import no_updates_left, overfitting
 from hfrnn.wording import clock, counted, four_digits
 
 if TYPE_CHECKING:
@@ -183,13 +184,8 @@ def opening_lines(trainer: TrainingRun, width: int = WIDTH) -> list[str]:
     ]
     lines = [*folded(lines, width), f"folder    {trainer.path}"]
     if trainer.update:
-        left = Message("")
-        if config.updates is not None and trainer.update >= config.updates:
-            left = Message(
-                ": {updates:{0}} counts from the first update, so none is left; give a larger {updates}, or "
-                "{minutes}", config.updates,
-            )  # fmt: skip
-        lines.append(f"continuing after update {trainer.update}{told(left)}")
+        left = no_updates_left(trainer)
+        lines.append(f"continuing after update {trainer.update}{f': {told(left)}' if left else ''}")
     return [*lines, ""]
 
 
@@ -259,48 +255,6 @@ def folded(lines: Iterable[str | Message], width: int = WIDTH) -> list[str]:
     return [part for line in lines for part in textwrap.wrap(told(line), max(width, 20), **how)]
 
 
-IDLE = 10
-"""Validations without an improvement after which a run says how to stop it."""
-
-
-class Improvement:
-    """Counts the validations since the best one, and says once that there were many.
-
-    `best` is the best record of a run that continues.
-    """
-
-    def __init__(self, best: Record | None = None) -> None:
-        self._least = None if best is None else best.get("valid_loss")
-        self._update = 0 if best is None else best["update"]
-        self._idle = 0
-
-    def hint(self, record: Record) -> str | None:
-        """Note a record; return the line that says how to stop after `IDLE` validations without an improvement."""
-        loss = record.get("valid_loss")
-        if loss is None:
-            return None
-        if self._least is None or loss < self._least:
-            self._least, self._update, self._idle = loss, record["update"], 0
-            return None
-        self._idle += 1
-        if self._idle != IDLE:
-            return None
-        return (
-            f"hint      no better validation since update {self._update:,}: Ctrl-C stops and keeps the best weights; "
-            f"--patience {IDLE} does so by itself"
-        )
-
-
-RISEN = 1.25
-"""Last validation loss, divided by the best one, that counts as risen."""
-
-
-def _overfits(best: Record, last: Record) -> bool:
-    """Return whether the validation loss has risen since its best value, while the training loss fell."""
-    losses = best["valid_loss"], last["valid_loss"]
-    return None not in losses and losses[1] > RISEN * losses[0] and last["train_loss"] < best["train_loss"]
-
-
 def result_lines(result: TrainingResult) -> list[str]:
     """Return why a run stopped, its best result and its folder."""
     summary: dict[str, Any] = result.summary
@@ -315,9 +269,8 @@ def result_lines(result: TrainingResult) -> list[str]:
             figure = f"loss {four_digits(best[f'{part}_loss'])}"
         wrong = "" if best["valid_errors"] is None else f", {best['valid_errors']:.1%} wrong"
         lines.append(f"best: {figure} in {measure}{wrong}, after update {best['update']}")
-        if (advice := result.config.kind.advice(result.config.values)) and _overfits(best, summary["last"]):
-            risen = Message("hint      the validation loss rises while the training loss falls: {0}", advice)
-            lines += folded([risen])
+        if (hint := overfitting(result)) is not None:
+            lines += folded([Message("hint      {0}", hint)])
     if "restarts" in summary:
         lines = [
             *restarts_table(summary["restarts"]),

@@ -44,6 +44,7 @@ from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
 from hfrnn.sources.given import given_objects
 from hfrnn.sources.open import LN2, Source, open_source
 from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
+from hfrnn.training.hints import Warnings
 from hfrnn.training.live_progress import with_progress
 from hfrnn.training.restarts import (
     Restarts,
@@ -141,7 +142,7 @@ def train(
 
     Notes
     -----
-    A HfrnnWarning tells what is unusual about the data of a new run, or that tasks of Slurm do not train together.
+    A HfrnnWarning gives each hint that the command prints: about the data, tasks of Slurm, limits and validation.
     A resumed run makes the same updates, bit for bit, as a run that never stopped, also if the first process was
     killed. Where it was at a limit, it has one more validation, perhaps after a shorter interval, which can change
     which state is the best, and end the run at a goal; `patience` does not count it.
@@ -166,7 +167,7 @@ def train(
         with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
             if resume is None:
                 config = TrainConfig(**with_network(values)) if config is None else config.replace(**values)
-            return _trained(config or resume, values, (watching, interruption, given, ranks))
+            return _trained(config or resume, values, ([*watching, Warnings()], interruption, given, ranks))
 
 
 def _trained(

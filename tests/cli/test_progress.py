@@ -13,10 +13,11 @@ from rich.console import Console
 from support.tiny_runs import text_file, tiny_train
 
 import hfrnn.cli.progress
-import hfrnn.cli.run_tables
+import hfrnn.training.hints
 from hfrnn.cli.progress import Display
-from hfrnn.cli.run_tables import Improvement, RunTable, result_lines, short_number
+from hfrnn.cli.run_tables import RunTable, result_lines, short_number
 from hfrnn.optim.cg import CGStop
+from hfrnn.training.hints import Improvement
 from hfrnn.training.trainer import Callback
 from hfrnn.wording import clock
 
@@ -121,12 +122,12 @@ def test_a_run_without_a_better_validation_says_once_how_to_stop() -> None:
     assert [lines.hint({"update": n, "valid_loss": loss}) for n, loss in enumerate(losses, 5)] == [None] * 20
     hint = lines.hint({"update": 25, "valid_loss": 0.6})
     assert hint is not None
-    assert "no better validation since update 14: Ctrl-C stops" in hint
+    assert "no better validation since update 14: Ctrl-C stops" in str(hint)
     assert [lines.hint({"update": n, "valid_loss": 0.6}) for n in range(26, 50)] == [None] * 24
 
 
 def test_constraints_and_the_hint_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hfrnn.cli.run_tables, "IDLE", 1)
+    monkeypatch.setattr(hfrnn.training.hints, "IDLE", 1)
     rate = {"arch": "rate", "activation": "relu", "density": 0.5, "excitatory": 0.75, "hidden": (8, 6)}
     for patience, times in ((None, 1), (99, 0)):
         options = {"optimizer": "sgd", "learning_rate": 1e-30, "updates": 6, "log_interval": 1, "validate_every": 1}
