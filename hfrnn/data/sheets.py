@@ -334,6 +334,13 @@ def _plain(cell: str, decimal: str, thousands: str) -> str:
     return whole + ("." if mark else "") + rest
 
 
+def frame_of(columns: Mapping[str, NDArray[Any]]) -> Any:
+    """Return a DataFrame of columns by name, (rows,) each."""
+    import pandas
+
+    return pandas.DataFrame(dict(columns))
+
+
 class _Frame(Sheet):
     """A DataFrame."""
 

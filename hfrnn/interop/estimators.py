@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hfrnn.analysis.prediction import predict
 from hfrnn.checks import BELOW_ONE, count, instance, number, shown
+from hfrnn.data.sheets import frame_of
 from hfrnn.data.windows import window_starts
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import InputError, MissingExtraError, how_to_install
@@ -187,12 +188,10 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _recording(self, x: Values, y: Values) -> dict[str, Any]:
         """Return the options to train on a recording as on a table: its memory says how it is cut."""
-        from pandas import DataFrame
-
         share = number("validation_fraction", self.validation_fraction, BELOW_ONE)
         share = share if round(share * len(x)) >= LEAST_VALIDATION else 0.0
         names = [[f"{role}{n}" for n in range(values.shape[1])] for role, values in (("x", x), ("y", y))]
-        table = DataFrame(np.concatenate([x, y], axis=1), columns=[*names[0], *names[1]])
+        table = frame_of(dict(zip([*names[0], *names[1]], np.concatenate([x, y], axis=1).T, strict=True)))
         return {"data": table, "inputs": names[0], "targets": names[1], "burn_in": self.burn_in,
                 "fractions": (1 - share, share, 0.0)}  # fmt: skip
 
