@@ -12,6 +12,7 @@ import os
 import secrets
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -130,23 +131,33 @@ def write_atomic(path: str | os.PathLike[str], content: bytes | str) -> None:
     The content is written to a temporary file in the same folder, flushed to the disk, and then renamed. Text is
     encoded as UTF-8. If this raises StorageError, an older file is unchanged.
     """
-    path = Path(path)
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    temporary = path.with_name(f".hfrnn-{secrets.token_hex(6)}.tmp") if path.name else path
+    write_together({path: content})
+
+
+def write_together(contents: Mapping[str | os.PathLike[str], bytes | str]) -> None:
+    """Do what `write_atomic` does for several files. None is renamed before all are on the disk."""
+    written: list[tuple[Path, Path]] = []
+    path = Path()
     try:
         try:
-            with open(temporary, "xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
+            for path, content in ((Path(name), content) for name, content in contents.items()):
+                temporary = path.with_name(f".hfrnn-{secrets.token_hex(6)}.tmp") if path.name else path
+                written.append((temporary, path))
+                with open(temporary, "xb") as file:
+                    file.write(content.encode("utf-8") if isinstance(content, str) else content)
+                    file.flush()
+                    os.fsync(file.fileno())
+            for temporary, path in written:
+                os.replace(temporary, path)
         except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
+            for temporary, _ in written:
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
             raise
     except (OSError, ValueError) as error:
         refuse_to_write(path, error)
-    _flush_folder(path.parent)
+    for folder in dict.fromkeys(path.parent for _, path in written):
+        _flush_folder(folder)
 
 
 def append_line(path: str | os.PathLike[str], line: str) -> None:

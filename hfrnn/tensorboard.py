@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hfrnn.checks import path
-from hfrnn.errors import CheckpointError, Message, MissingExtraError, PerReader, how_to_install
+from hfrnn.errors import CheckpointError, Message, MissingExtraError, PerReader, StorageError, how_to_install, reason_of
 from hfrnn.files import is_regular
 from hfrnn.runs.metrics import Record, finite_number
 from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
@@ -76,6 +77,7 @@ class TensorBoard(Callback):
         self._event, self._summary, self._text_pb = event_pb2, summary_pb2.Summary, text_pb
         self._make_writer = event_file_writer.EventFileWriter
         self.folder = path("folder", folder, or_none=True)
+        self._place: Path | None = None
         self._writer: Any = None
 
     def on_start(self, trainer: TrainingRun) -> None:
@@ -88,18 +90,19 @@ class TensorBoard(Callback):
         while any(folder.glob(PATTERN.format(int(time.time())))):
             time.sleep(0.01)  # names begin with the second, and TensorBoard reads the files sorted by name
         # nobody can put a link where the file will be, because its name ends in a random word
-        self._writer = self._make_writer(str(folder), filename_suffix=f".{secrets.token_hex(6)}")
+        self._place = folder
+        self._writer = self._on_disk(self._make_writer, str(folder), filename_suffix=f".{secrets.token_hex(6)}")
         if files:  # from this step on, TensorBoard ignores what it has read from older files
             start = self._event.SessionLog(status=self._event.SessionLog.START)
             self._writer.add_event(self._event.Event(wall_time=time.time(), step=first, session_log=start))
         now = time.time()
         for record in (each for each in earlier if each["update"] >= first):
             self._write(record, now - trainer.seconds + (finite_number(record.get("seconds")) or 0.0))
-        self._writer.flush()
+        self._flush()
 
     def on_update(self, record: Record) -> bool | None:
         self._write(record, time.time())
-        self._writer.flush()
+        self._flush()
         return None
 
     def on_end(self, result: TrainingResult) -> None:
@@ -109,9 +112,23 @@ class TensorBoard(Callback):
 
     def close(self) -> None:
         """Close the event file, also after a run that failed; do nothing if it is closed."""
-        if self._writer is not None:
-            self._writer.close()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            self._on_disk(writer.close)
+
+    def _flush(self) -> None:
+        """Write all that is waiting."""
+        self._on_disk(self._writer.flush)
+
+    def _on_disk(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Return what a call returns; raise StorageError if the disk failed, in this call or in the writer's thread."""
+        try:
+            return call(*arguments, **named)
+        except OSError as error:
             self._writer = None
+            raise StorageError(
+                f"cannot write the event file in {self._place} ({reason_of(error)}): free some space"
+            ) from error
 
     def _write(self, record: Record, when: float) -> None:
         """Write a record."""
@@ -128,7 +145,7 @@ class TensorBoard(Callback):
         self._add(self._text_pb(tag, textwrap.indent(text, "    ", lambda line: True)), step, when)
 
     def _add(self, summary: Any, step: int, when: float) -> None:
-        self._writer.add_event(self._event.Event(wall_time=when, step=step, summary=summary))
+        self._on_disk(self._writer.add_event, self._event.Event(wall_time=when, step=step, summary=summary))
 
 
 def _steps(files: list[Path]) -> set[int]:

@@ -172,6 +172,13 @@ def checked_outputs(
     return found
 
 
+def write_outputs(outputs: dict[str, Output], contents: dict[str, bytes | str]) -> None:
+    """Write the contents by option: all of them, or none if one cannot be written."""
+    from hfrnn.runs.outputs import Output
+
+    Output.write_all([(outputs[option], content) for option, content in contents.items()])
+
+
 def force_option(option: str) -> Callable[[Any], Any]:
     """Return the flag `--force` of a command that writes the file which another option names."""
     return click.option("--force", is_flag=True, help=f"Replace the file of {option} if it exists.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hfrnn.cli.arguments import check_force, check_picture, checked_outputs, force_option, kernel_option
+from hfrnn.cli.arguments import check_force, check_picture, checked_outputs, force_option, kernel_option, write_outputs
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.evaluate import part_option, which_option
 from hfrnn.cli.output import say, say_json
@@ -98,13 +98,15 @@ def fixed_points(
             net, theta, inputs, begin, **numbers, progress=partial(show, "starts")
         )  # fmt: skip
         seconds = time.perf_counter() - begun
+    contents: dict[str, bytes | str] = {}
     if output is not None:
-        outputs["output"].write(_archive(found, paths))
+        contents["output"] = _archive(found, paths)
     if plot is not None:
         from hfrnn.cli.dynamics_plots import points_picture
 
         kind = plot.rpartition(".")[2].lower()
-        outputs["plot"].write(points_picture(found, paths, kind, f"{net.describe()}\ninputs {shown}"))
+        contents["plot"] = points_picture(found, paths, kind, f"{net.describe()}\ninputs {shown}")
+    write_outputs(outputs, contents)
     if as_json:
         say_json({"network": net.describe(), "data": about, "inputs": shown, "seconds": seconds, **_points(found)})
         return

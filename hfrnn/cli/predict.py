@@ -7,7 +7,15 @@ from typing import Any
 import click
 
 from hfrnn.checks import count
-from hfrnn.cli.arguments import check_force, check_picture, checked_outputs, force_option, kernel_option, told
+from hfrnn.cli.arguments import (
+    check_force,
+    check_picture,
+    checked_outputs,
+    force_option,
+    kernel_option,
+    told,
+    write_outputs,
+)
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.evaluate import backend_option, estimate_option, or_another_file, part_option, state_words, which_option
 from hfrnn.cli.free_runs import columns_of, feedback_option, steps_of
@@ -94,8 +102,7 @@ def predict(
             paths=(output, plot),
             sequence=sequence,
         )
-    for option, content in contents.items():
-        outputs[option].write(content)
+    write_outputs(outputs, contents)
     for line in lines:
         say(line)
 

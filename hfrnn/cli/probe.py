@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hfrnn.cli.arguments import check_force, check_picture, checked_outputs, force_option, kernel_option
+from hfrnn.cli.arguments import check_force, check_picture, checked_outputs, force_option, kernel_option, write_outputs
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.evaluate import as_text, backend_option, part_option, text_content, which_option
 from hfrnn.cli.output import say, say_lines, telling_of_compilation
@@ -84,13 +84,15 @@ def probe(
     with working() as show, telling_of_compilation(net.backend.name):
         found = bracket_probe(net, theta, vocabulary, text=content, progress=partial(show, "steps"), **given, **numbers)
     about = f"{counted(numbers['trials'], 'trial')}, followed by {source}"
+    contents: dict[str, bytes | str] = {}
     if "json_file" in outputs:
         content = {"network": net.describe(), "followed_by": source, **found.to_json()}
-        outputs["json_file"].write(json.dumps(content, indent=1) + "\n")
+        contents["json_file"] = json.dumps(content, indent=1) + "\n"
     if plot is not None:
         from hfrnn.cli.plots import probe_picture
 
-        outputs["plot"].write(probe_picture(found, plot.rpartition(".")[2].lower(), f"{net.describe()}\n{about}"))
+        contents["plot"] = probe_picture(found, plot.rpartition(".")[2].lower(), f"{net.describe()}\n{about}")
+    write_outputs(outputs, contents)
     say(f"{net.describe()}\n{about}\n")
     say_lines(_lines(found))
 

@@ -144,10 +144,7 @@ def _write(folder: Path, contents: dict[str, str | bytes], force: bool) -> list[
         raise InputError(Message(found, folder, older[0]))
     outputs = {name: Output("folder", str(folder / name), force=True) for name in contents}
     try:
-        for each in outputs.values():
-            each.check()
-        for name, each in outputs.items():
-            each.write(contents[name])
+        Output.write_all([(each, contents[name]) for name, each in outputs.items()])
     except (InputError, StorageError):
         if made and not any(folder.iterdir()):
             folder.rmdir()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hfrnn.errors import InputError, Message, reason_of
-from hfrnn.files import write_atomic
+from hfrnn.files import write_atomic, write_together
 from hfrnn.option import argument
 from hfrnn.runs.folder import enclosing_run
 
@@ -50,6 +50,13 @@ class Output:
         """Check again, and write the file completely or not at all."""
         self.check()
         write_atomic(self.path, content)
+
+    @staticmethod
+    def write_all(contents: Sequence[tuple[Output, bytes | str]]) -> None:
+        """Do what `write` does for several files: if one cannot be written, none changes."""
+        for each, _ in contents:
+            each.check()
+        write_together({each.path: content for each, content in contents})
 
     def _exists(self, given: Message) -> bool:
         """Return whether there is something at the path that could be replaced; raise InputError for what cannot."""
