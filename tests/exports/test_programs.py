@@ -93,6 +93,21 @@ def test_a_c_program_with_scaling_in_single_precision_agrees_with_predict(tmp_pa
         np.testing.assert_allclose(run(program, tmp_path, x), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("symbols", [False, True])
+def test_a_large_rate_of_a_c_program_in_single_precision_has_the_rounding_of_its_logarithm(
+    symbols: bool, tmp_path: Path
+) -> None:  # fmt: skip
+    arguments = {"arch": "state-space", "hidden": (6, 12), "learn_initial_state": True, "loss": "poisson"}
+    program, (net, theta, x) = made(arguments, symbols, "float32")
+    double = hfrnn.Network(**{"n_in": 5, "n_out": 6, **arguments, "dtype": "float64"})
+    x = x if symbols else x.astype("float32")
+    expected = np.log(hfrnn.predict(double, theta.astype("float64"), hfrnn.Batch(x)).outputs)
+    unit = np.finfo("float32").eps * np.abs(expected).max()
+    assert unit > 7e-7
+    for rates in (run_c(program, tmp_path, x), hfrnn.predict(net, theta, hfrnn.Batch(x)).outputs):
+        assert np.abs(np.log(rates.astype("float64")) - expected).max() <= 3 * unit
+
+
 @pytest.mark.parametrize(("arguments", "symbols", "scaling"), [
     ({"arch": "state-space", "hidden": (4, 3), "loss": "squared"}, False, SCALING),
     ({"arch": "gru", "hidden": 4, "loss": "class-softmax", "classes": [2, 0, 1, 0, 2, 2]}, True, None),
