@@ -47,7 +47,7 @@ def at_last_step(batch: Batch) -> Batch:
 
 
 def by_condition(
-    labels: NDArray[Any], batch: Batch, figures: Callable[[Batch], Mapping[str, Any]]
+    labels: NDArray[Any], batch: Batch, figures: Callable[[Batch], Mapping[str, Any]], most: int = MOST_CONDITIONS
 ) -> dict[str, dict[str, Any]]:
     """Return the number of trials of each condition, and their figures.
 
@@ -58,11 +58,13 @@ def by_condition(
     batch : Batch
     figures : callable
         Returns the figures of a batch with at least one scored step.
+    most : int
+        Most conditions.
     """
     names = in_order({*labels.ravel().tolist()} - {""})
-    if len(names) > MOST_CONDITIONS:
+    if len(names) > most:
         raise InputError(
-            f"there are {len(names):,} conditions, and at most {MOST_CONDITIONS} are shown: name a column or array "
+            f"there are {len(names):,} conditions, and at most {most} are shown: name a column or array "
             "with fewer values"
         )
     found = {}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hfrnn.analysis.conditions import array_labels, at_last_step, by_condition
+from hfrnn.analysis.conditions import MOST_CONDITIONS, array_labels, at_last_step, by_condition
 from hfrnn.analysis.initial_states import estimated
 from hfrnn.analysis.linear_baseline import fit_linear
 from hfrnn.analysis.linear_data import Block
@@ -19,6 +19,7 @@ from hfrnn.arrays.backend import Array, HostArray, get_backend
 from hfrnn.data.kinds import FALLBACK, KINDS, kind_of_file
 from hfrnn.data.kinds.data_kind import Pool, Reading
 from hfrnn.data.kinds.number_sequences import NumberSequences
+from hfrnn.data.kinds.table import Table
 from hfrnn.data.named_arrays import open_holding
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.tables import check_rates
@@ -41,6 +42,9 @@ AT_ONCE = 1000
 """New sequences that are drawn at once."""
 MOST_STEPS = 1_000_000
 """Scored steps of new sequences after which errors are measured on no more of them, so that they fit in memory."""
+
+EACH = "sequence"
+"""The name of conditions, beside those of columns and arrays, that stands for each sequence by its number."""
 
 
 class Given(NamedTuple):
@@ -103,7 +107,7 @@ def _first_targets(batch: Batch, steps: int) -> HostArray:
 
 
 def _own(
-    config: TrainConfig, folder: RunFolder | None, part: str | None, washout: int | None = None
+    config: TrainConfig, folder: RunFolder | None, part: str | None, washout: int | None = None, by: str | None = None
 ) -> tuple[Given, Source]:
     """Return the sequences of a part of a run's own data, and the data.
 
@@ -134,7 +138,8 @@ def _own(
     batch = _washed(batch, washout) if washout and not cut else batch
     names, begun = (source.input_names, source.output_names), source.burn_in if washout is None else washout
     found = Given(source.part_name(part), batch, source.scaling, False, *names, source.ahead, washout=begun)
-    return found._replace(state=_start(config, batch)), source
+    conditions = None if by in (None, EACH) else _own_conditions(source, config, part, by)
+    return found._replace(state=_start(config, batch), conditions=conditions), source
 
 
 def _no_sequences(option: str, config: TrainConfig) -> InputError:
@@ -251,7 +256,7 @@ def evaluate_sequences(
     cut = washout if estimate_state is None else 0
     if path is not None:
         assert folder is not None
-        given = file_sequences(folder, net, path, cut, by, rows)
+        given = file_sequences(folder, net, path, cut, None if by == EACH else by, rows)
         if given.batch.targets is None:
             raise InputError(Message(
                 "{0} has no targets to score ({1}): give them, or use hfrnn predict", path, given.note
@@ -271,9 +276,7 @@ def evaluate_sequences(
     part = chosen_part(config, part, "valid")
     if not config.kind.has_parts:
         return _figures_of_new_sequences(net, theta, open_source(config, folder), config.seed)
-    given, source = _own(config, folder, part, cut)
-    if by is not None:
-        given = given._replace(conditions=_own_conditions(source, config, part, by))
+    given, source = _own(config, folder, part, cut, by)
     if estimate_state is not None:
         given = with_estimates(net, theta, given, estimate_state, washout or 0)
     what, *names = source.score_names
@@ -298,13 +301,18 @@ def _trials(net: Network, theta: Array, given: Given, by: str | None) -> dict[st
     found = accuracy(given.batch)
     if by is None:
         return found
-    assert given.conditions is not None
-    return {**found, "by": by, "conditions": by_condition(given.conditions, given.batch, figures_of)}
+    labels, most = given.conditions, MOST_CONDITIONS
+    if by == EACH:
+        labels, most = np.arange(given.batch.B).astype(str), given.batch.B
+    assert labels is not None
+    return {**found, "by": by, "conditions": by_condition(labels, given.batch, figures_of, most)}
 
 
 def _own_conditions(source: Source, config: TrainConfig, part: str, by: str) -> HostArray:
-    """Return the condition of each sequence in a part of files of arrays."""
+    """Return the condition of each sequence in a part of files of arrays, or of each step in the windows of tables."""
     values, own = config.values, part != "train"
+    if issubclass(config.kind, Table):
+        return np.asarray(config.kind.window_conditions(values, part, by))
     if source.burn_in or values["window"] is not None or (own and values[f"{part}_inputs"] is not None):
         raise InputError(Message(
             "{by} was given, and the sequences of this part are windows or arrays of other names: give a file, which "

@@ -16,7 +16,7 @@ from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.free_runs import columns_of, feedback_option, scores_ahead, steps_of
 from hfrnn.cli.output import say, say_data, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError, Message
-from hfrnn.wording import counted, four_digits, left_out_note, shell_command
+from hfrnn.wording import counted, four_digits, left_out_note, shell_command, some_of
 
 which_option = click.option(
     "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last or update-120.",
@@ -58,7 +58,7 @@ Examples:
     help="First steps, not scored.  [default: the burn-in]",
 )  # fmt: skip
 @click.option("--rows", metavar="A:B", help="Rows of a table or recording to score.")
-@click.option("--by", metavar="NAME", help="Column or array of conditions: figures for each.")
+@click.option("--by", metavar="NAME", help="Column or array of conditions, or the word sequence: figures for each.")
 @estimate_option
 @click.option(
     "--unknown", metavar="WHAT",
@@ -367,7 +367,8 @@ def or_another_file(folder: Any) -> Iterator[None]:
 
 def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
     """Return the lines that show the figures of `evaluate_sequences`: a head, and a line for each output or class."""
-    where = found["data"] if "part" not in found else f"{found['part']} part of {found['data']}"
+    data = some_of(found["data"], 2) if isinstance(found["data"], list | tuple) else found["data"]
+    where = data if "part" not in found else f"{found['part']} part of {data}"
     sizes = f"{counted(found['sequences'], 'sequence')}, {counted(found['steps'], 'scored step')}"
     names, rows = [name for name in FIGURES if name in found], found["outputs"]
     width = max(len(what), len("overall"), *(min(len(name), 24) for name in rows)) + 1

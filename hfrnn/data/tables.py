@@ -61,7 +61,41 @@ def load_tables(
     ArrayData, and the recordings by part
     """
     found = {part: read_tables(tables, form) for part, (tables, form) in parts.items()}
-    source, first = _source(parts["train"][0]), found["train"]
+    return _in_windows(found, _source(parts["train"][0]), windows, ahead, fractions, loss, split), found
+
+
+def window_conditions(
+    parts: Mapping[str, tuple[Sequence[Any], TableFormat]], part: str, windows: Windows, ahead: int | None = None, *,
+    fractions: Sequence[float] | None = None, loss: str = "auto", split: Split = BY_ORDER,
+) -> NDArray[Any]:  # fmt: skip
+    """Return the condition of each target in the windows of a part, (steps, windows) strings, "" in the padding.
+
+    The formats of `parts` name the column of the conditions; the other arguments are those of `load_tables`. The tables
+    are cut as there, with the number of the condition as their only input.
+    """
+    found = {name: read_tables(tables, form) for name, (tables, form) in parts.items()}
+    first = found["train"]
+    shift = rows_ahead(first.input_names, first.target_names, ahead)
+    of_rows = [each.conditions or [] for read in found.values() for each in read.found]
+    names = ["", *dict.fromkeys(name for rows in of_rows for name in rows if name)]
+    number = {name: n for n, name in enumerate(names)}
+
+    def coded(each: Recording) -> Recording:
+        of_targets = (each.conditions or [])[shift:] + [""] * shift
+        return each._replace(inputs=np.array([[number[name]] for name in of_targets], np.float64))
+
+    found = {name: read._replace(found=[coded(each) for each in read.found]) for name, read in found.items()}
+    data = _in_windows(found, _source(parts["train"][0]), windows, shift, fractions, loss, split)
+    numbers = data.parts[part].inputs[:, :, 0].astype(int)
+    return np.array(names, dtype=object)[numbers]
+
+
+def _in_windows(
+    found: Mapping[str, Recordings], source: str, windows: Windows | None, ahead: int | None,
+    fractions: Sequence[float] | None, loss: str, split: Split,
+) -> ArrayData:  # fmt: skip
+    """Return the recordings of each part, cut into windows; see `load_tables`."""
+    first = found["train"]
     if not first.target_names:
         raise InputError(Message("{0} is a table without {targets}: name the columns to predict", source))
     if loss == "softmax":
@@ -97,11 +131,10 @@ def load_tables(
     digest = first.sha256
     if len(found) > 1:
         digest = hashlib.sha256(" ".join(read.sha256 for read in found.values()).encode()).hexdigest()
-    data = assembled(
+    return assembled(
         cut.parts, loss, Path(source).name, source, digest, notes=notes, cut=cut, input_names=first.input_names,
         target_names=first.target_names,
     )  # fmt: skip
-    return data, found
 
 
 def _source(tables: Sequence[Any]) -> str:

@@ -13,10 +13,12 @@ from support.command_line import call, refused
 
 import hfrnn
 from hfrnn.analysis.conditions import MOST_CONDITIONS, at_last_step, by_condition
+from hfrnn.analysis.sequences import own_sequences
 from hfrnn.cli.evaluate import _condition_lines
 from hfrnn.data.array_data import from_memory
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.ragged_batch import RaggedBatch
+from hfrnn.runs.folder import RunFolder
 
 TRAINED: dict[str, Any] = {"arch": "rnn", "hidden": 3, "optimizer": "adam", "updates": 2, "backend": "numpy"}
 
@@ -98,7 +100,29 @@ def test_conditions_of_the_rows_of_a_table_and_of_recordings(tmp_path: Path) -> 
     assert total / found["steps"] == pytest.approx(found["mse"])
     lines = call("evaluate", run, table, "--by", "kind").stdout.splitlines()
     assert lines[4].split()[:3] == ["kind", "trials", "steps"]
-    assert "windows or arrays of other names" in refused("evaluate", run, "--by", "kind")
+
+
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_conditions_of_the_windows_of_own_tables_are_those_of_the_rows_with_the_targets(
+    tmp_path: Path, ahead: int
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(0)
+    rows = [(r, u, u - 1) for r in range(4) for u in rng.standard_normal(40)]
+    table = tmp_path / "table.csv"
+    table.write_text("trial,u,y,sign\n" + "".join(f"{r},{u},{y},{'neg' if y < 0 else 'pos'}\n" for r, u, y in rows))
+    options = {"inputs": "u", "targets": "y", "window": 10, "burn_in": 2, "recording": "trial", "ahead": ahead}
+    run = hfrnn.train(
+        data=str(table), out=tmp_path / "run", split="random", fractions=(0.5, 0.5, 0), **options, **TRAINED
+    )
+    batch = own_sequences(RunFolder(run.folder)).batch.padded()
+    positive = np.asarray(batch.targets)[:, :, 0] >= 0
+    scored = np.asarray(batch.weights) > 0
+    found = json.loads(call("evaluate", run.folder, "--by", "sign", "--json").stdout)["conditions"]
+    for name, here in (("pos", scored & positive), ("neg", scored & ~positive)):
+        assert (found[name]["trials"], found[name]["steps"]) == (here.any(axis=0).sum(), here.sum())
+    each = json.loads(call("evaluate", run.folder, "--by", "sequence", "--json").stdout)["conditions"]
+    assert [row["steps"] for row in each.values()] == scored.sum(axis=0).tolist()
+    assert list(each) == [str(n) for n in range(batch.B)]
 
 
 def test_conditions_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -167,6 +167,17 @@ class Table(NumberSequences):
         return parts
 
     @classmethod
+    def window_conditions(cls, options: Mapping[str, Any], part: str, by: str) -> Any:
+        """Return the condition of each target in the windows of a part, from a column: (steps, windows) strings."""
+        from hfrnn.data.tables import window_conditions
+
+        parts = {name: (paths, form._replace(by=by)) for name, (paths, form) in cls.tables(options, None).items()}
+        return window_conditions(
+            parts, part, windows_of(options), options["ahead"], fractions=options["fractions"], loss=options["loss"],
+            split=split_of(options),
+        )  # fmt: skip
+
+    @classmethod
     def read_file(cls, options: Mapping[str, Any], path: str, n_out: int, loss: str) -> Reading:
         """Return the recordings of a table, which are not cut into windows."""
         from hfrnn.data.sheets import NoColumnError
