@@ -9,13 +9,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import common
 import numpy as np
+import peer_process
 from common import REFERENCE, Candidate, Case, alternate, choose
 
 import hfrnn
@@ -32,6 +34,8 @@ UNITS = {"loss": 1, "gradient": 3, "product": 4, "CG iteration": 4}
 """The forward passes' worth of matrix products in each operation, forward states kept."""
 COMPILED = "hfrnn, numba"
 OPERATIONS = ("loss", "gradient", "product", "CG iteration", "HF update")
+PEER_SECONDS = 75
+"""The longest time of a peer's process on a GPU, for each case."""
 DAMPING = 0.1
 """lambda of the CG run that is timed, so that its directions have positive curvature in float32 too."""
 
@@ -171,9 +175,18 @@ def torch_candidates(case: Case, threads: int) -> Iterable[Candidate]:
     import torch
 
     torch.set_num_threads(threads)
+    if case.backend == "cupy":
+        if not torch.cuda.is_available():
+            return
+        torch.set_default_device("cuda")
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     H, scale = case.H, 1.0 / (case.T * case.B)
     names = ("W_x", "W_h", "b", "W_y0", "b_y")
-    x, y = torch.from_numpy(case.inputs).long(), torch.from_numpy(case.targets).long()
+
+    def tensor(values: np.ndarray) -> Any:
+        return torch.asarray(np.ascontiguousarray(values)).to(torch.get_default_device())
+
+    x, y = tensor(case.inputs).long(), tensor(case.targets).long()
     one_hot = torch.nn.functional.one_hot(x, case.V).to(getattr(torch, case.dtype))
 
     def swapped(w: np.ndarray) -> np.ndarray:
@@ -181,18 +194,18 @@ def torch_candidates(case: Case, threads: int) -> Iterable[Candidate]:
         return np.concatenate([w[..., : 2 * H], w[..., 3 * H :], w[..., 2 * H : 3 * H]], axis=-1)
 
     def own(vector: np.ndarray) -> list[Any]:
-        return [torch.from_numpy(case.views(vector)[n].copy()) for n in names]
+        return [tensor(case.views(vector)[n].copy()) for n in names]
 
     def module_like(vector: np.ndarray) -> list[Any]:
         w = case.views(vector)
         gates = [swapped(w["W_x"]).T, swapped(w["W_h"]).T, swapped(w["b"])]
-        return [torch.from_numpy(np.ascontiguousarray(a)) for a in (*gates, w["W_y0"].T, w["b_y"])]
+        return [tensor(a) for a in (*gates, w["W_y0"].T, w["b_y"])]
 
     def from_own(result: Any) -> np.ndarray:
-        return case.join(dict(zip(names, (g.numpy() for g in result), strict=True)))
+        return case.join(dict(zip(names, (g.cpu().numpy() for g in result), strict=True)))
 
     def from_module(result: Any) -> np.ndarray:
-        W_x, W_h, b, W_y, b_y = (g.numpy() for g in result)
+        W_x, W_h, b, W_y, b_y = (g.cpu().numpy() for g in result)
         return case.join({"W_x": swapped(W_x.T), "W_h": swapped(W_h.T), "b": swapped(b), "W_y0": W_y.T, "b_y": b_y})
 
     def loop() -> tuple[Callable[[], Any], list[Any]]:
@@ -259,19 +272,24 @@ def torch_candidates(case: Case, threads: int) -> Iterable[Candidate]:
             graph = transposed(logits, p)
             return lambda: multiply(*graph, p, v, keep=True)
 
-        yield Candidate("torch", "loss", variant, loss)
-        yield Candidate("torch", "gradient", variant, gradient, back)
-        yield Candidate("torch", "product", variant, product, back)
-        yield Candidate("torch kept", "product", variant, kept, back)
+        def blocking(make: Callable[[], Any]) -> Callable[[], Any]:
+            run = make()
+            return lambda: (run(), torch.cuda.synchronize() if case.backend == "cupy" else None)[0]
+
+        for name, operation, make in (
+            ("torch", "loss", loss), ("torch", "gradient", gradient), ("torch", "product", product),
+            ("torch kept", "product", kept),
+        ):  # fmt: skip
+            flat = (back,) if operation != "loss" else ()
+            yield Candidate(name, operation, variant, functools.partial(blocking, make), *flat)
 
     yield from candidates("nn.LSTM", lambda: module(True), module_like, from_module)
-    yield from candidates("nn.LSTM without oneDNN", lambda: module(False), module_like, from_module)
+    if case.backend != "cupy":
+        yield from candidates("nn.LSTM without oneDNN", lambda: module(False), module_like, from_module)
     yield from candidates("Python loop", loop, own, from_own)
 
 
 PEERS = {"jax": jax_candidates, "torch": torch_candidates}
-ON_GPU = ("jax",)
-"""The peers that are also measured on a GPU."""
 
 
 # ---------------------------------------------------------------------- the runs
@@ -303,18 +321,25 @@ def small_check(case: Case, peers: list[str], threads: int, names: tuple[str, ..
 
 
 def measure(
-    case: Case, peers: list[str], threads: int, cg: int, rounds: int, seconds: float, operations: tuple[str, ...]
-) -> dict[str, Any]:
-    """Check, then time in turn; the record of one case."""
+    case: Case, peers: list[str], threads: int, cg: int, rounds: int, seconds: float, operations: tuple[str, ...],
+    end: float,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Check, then time in turn; yield the record of one case after each operation. On a GPU, peers come last.
+
+    `end` is the time of `time.monotonic` when the last peer's process must have ended.
+    """
+    here = [] if case.backend == "cupy" else peers
     record: dict[str, Any] = {
         "arch": case.arch, "H": case.H, "T": case.T, "B": case.B, "V": case.V, "dtype": case.dtype,
         "parameters": case.net.n_parameters, "unit_flops": case.unit(), "peak": 0.0,
-        "largest_difference_float64": small_check(case, peers, threads, operations), "operations": {},
+        "largest_difference_float64": small_check(case, here, threads, operations), "operations": {},
     }  # fmt: skip
-    for operation, group in checked(case, peers, threads, cg).items():
+    results = {}
+    for operation, group in checked(case, here, threads, cg).items():
         if operation not in operations:
             continue
         chosen, first = choose(group, TOLERANCE["float32"])
+        results[operation] = group[0].flat(first)
         record["peak"] = max(record["peak"], product_peak(threads, seconds, case.net.backend))
         if case.backend != "numpy":
             chosen.best.pop("hfrnn on the CPU", None)
@@ -336,7 +361,25 @@ def measure(
             },
             "left_out": chosen.left_out,
         }
-    return record
+        yield record
+    for peer in peers if case.backend == "cupy" else ():
+        bound = min(PEER_SECONDS, end - time.monotonic())
+        if bound > 0:
+            add_peer(record, results, *peer_process.measured_in_process(
+                peer, case, threads, rounds, seconds, results, bound
+            ))  # fmt: skip
+        yield record
+
+
+def add_peer(record: dict[str, Any], results: dict[str, Any], found: list[peer_process.Measured], ended: str) -> None:
+    """Add what a peer's process measured to the record of a case."""
+    for operation, expected in results.items():
+        into = record["operations"][operation]
+        own = into["candidates"][REFERENCE]["median"]
+        of_operation = [each for each in found if each.operation == operation]
+        best, left_out = peer_process.records(of_operation, expected, own, TOLERANCE["float32"])
+        into["candidates"] |= best
+        into["left_out"] += [*left_out, *([ended] if ended else [])]
 
 
 @click.command(cls=common.Command)
@@ -348,36 +391,43 @@ def measure(
 @click.option("--seconds", default=0.3, help="The least length of a turn.")
 @click.option("--cg-iterations", "cg", default=10, type=click.IntRange(1), help="Iterations of a CG run.")
 @click.option(
-    "--backend", default="numpy", type=click.Choice(["numpy", "cupy"]), help="hfrnn's; cupy: JAX is the only peer."
+    "--backend", default="numpy", type=click.Choice(["numpy", "cupy"]), help="hfrnn's; cupy: all compute on the GPU."
 )
 @click.option(
     "--operation", "operations", multiple=True, type=click.Choice(OPERATIONS), default=OPERATIONS, help="Repeatable."
 )
 @click.option("--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), default=tuple(PEERS), help="Peers.")
 @click.option("--no-peers", is_flag=True, help="hfrnn alone.")
+@click.option("--minutes", default=9.0, help="No case and no peer's process begins after this time, on a GPU.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
 @click.option("--plot", "plot_path", type=click.Path(path_type=Path), help="A PNG or SVG to write.")
 def main(archs: tuple[str, ...], sizes: tuple[tuple[int, ...], ...], V: int, threads: int, rounds: int, seconds: float,
-         cg: int, backend: str, operations: tuple[str, ...], peers: tuple[str, ...], no_peers: bool, out: Path,
-         plot_path: Path | None) -> None:  # fmt: skip
+         cg: int, backend: str, operations: tuple[str, ...], peers: tuple[str, ...], no_peers: bool, minutes: float,
+         out: Path, plot_path: Path | None) -> None:  # fmt: skip
     """Time loss, gradient, Gauss-Newton product, CG iteration and HF update, beside the peers and the peak."""
     device = get_backend(backend)
     gpu = None if device.on_host else device
     kind = "cpu" if gpu is None else "gpu"
     result: dict[str, Any] = {"machine": common.machine(threads, gpu)}
     common.print_machine(result["machine"])
-    found = [] if no_peers else common.available([peer for peer in peers if gpu is None or peer in ON_GPU])
+    end = time.monotonic() + 60 * minutes
+    found = [] if no_peers else common.available(peers)
     found += [] if gpu is not None else common.available(["numba"], "fast")
-    peak, records = product_peak(threads, seconds, device), []
-    for arch in archs:
-        for H, T, B in sizes:
-            case = Case(arch, H, T, B, V, backend=backend)
-            click.echo(f"checking and timing {case}")
-            records.append(measure(case, found, threads, cg, rounds, seconds, operations))
-            peak = max(peak, records[-1]["peak"], product_peak(threads, seconds, device))
-            for record in records:
-                common.add_floors(record, peak)
+    peak = product_peak(threads, seconds, device)
+    finished: list[dict[str, Any]] = []
+    records = finished
+    for case in (Case(arch, H, T, B, V, backend=backend) for arch in archs for H, T, B in sizes):
+        if gpu is not None and time.monotonic() > end:
+            click.echo(f"left out for lack of time: {case}")
+            continue
+        click.echo(f"checking and timing {case}")
+        for record in measure(case, found, threads, cg, rounds, seconds, operations, end):
+            records = [*finished, record]
+            peak = max(peak, record["peak"])
+            for each in records:
+                common.add_floors(each, peak)
             common.write_result(out / f"products-{kind}.json", {**result, "peak": peak, "cases": records})
+        finished = records
     click.echo(f"float32 matrix-product peak: {peak / 1e9:.0f} GFLOP/s")
     for record in records:
         common.print_record(record)

@@ -43,6 +43,8 @@ class Backend:
     """Bytes of shared memory that a block of a CUDA function may have."""
     processors = 1
     """Number of processors of a device, each of which runs blocks of CUDA functions."""
+    whole_segments: tuple[str, ...] = ("block", "grid")
+    """Which CUDA functions may run all steps of a segment in one launch: those of single blocks, or of a whole grid."""
     memory_errors: tuple[type[Exception], ...] = ()
     """What a device raises when its memory is used up."""
 
@@ -138,11 +140,23 @@ class Backend:
         for each in zip(x, da, grad, strict=True):
             self.add_product(*each, buffers)
 
-    def cuda_function(self, source: str, name: str) -> Callable[..., object]:
+    def cuda_function(self, source: str, name: str, cooperative: bool = False) -> Callable[..., object]:
         """Return the function of this name in a CUDA source, for backends whose kernels are written in CUDA C.
 
-        It takes the sizes of the grid and of a block, as tuples, the arguments, and `shared_mem` in bytes.
+        It takes the sizes of the grid and of a block, as tuples, the arguments, and `shared_mem` in bytes. The blocks
+        of a cooperative function may wait for each other, so there may be no more than `resident_blocks`.
         """
+        raise NotImplementedError(f"backend {self.name!r} has no CUDA functions")
+
+    def resident_blocks(self, source: str, name: str, threads: int, shared_memory: int) -> int:
+        """Return how many blocks of a cooperative CUDA function the device runs at the same time; 0 without a device.
+
+        It follows from the registers of the compiled function, the threads of a block and its bytes of shared memory.
+        """
+        return 0
+
+    def barriers(self, count: int) -> Array:
+        """Return counters (count,) for barriers between blocks. They are 0 when new, and their users keep them."""
         raise NotImplementedError(f"backend {self.name!r} has no CUDA functions")
 
     def default_memory(self) -> int:
@@ -203,8 +217,10 @@ class CupyBackend(Backend):
     """Arrays on an NVIDIA GPU."""
 
     on_host = False
-    _functions: ClassVar[dict[tuple[int, str, str], Callable[..., object]]] = {}
+    _functions: ClassVar[dict[tuple[int, str, str], Any]] = {}
     """The CUDA functions of all backends of the process, by device, source and name."""
+    _barriers: ClassVar[dict[tuple[int, int], Array]] = {}
+    """Counters for barriers, by device and stream: the functions of a stream run one after another."""
 
     def __init__(self) -> None:
         cupy, why = gpu.find_gpu()
@@ -223,6 +239,7 @@ class CupyBackend(Backend):
         attributes = cupy.cuda.Device().attributes
         self.shared_memory = attributes["MaxSharedMemoryPerBlockOptin"]
         self.processors = attributes["MultiProcessorCount"]
+        self._cooperates = bool(attributes["CooperativeLaunch"])
 
     def add_product(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
         """Add `x.T @ da` to `grad` in one product of cuBLAS, which takes one type and refuses empty arrays."""
@@ -239,13 +256,28 @@ class CupyBackend(Backend):
         """Add all products at once: a device has a cost per call, and no cache to stay in."""
         grad += self.xp.matmul(x.swapaxes(1, 2), da)
 
-    def cuda_function(self, source: str, name: str) -> Callable[..., object]:
+    def cuda_function(self, source: str, name: str, cooperative: bool = False) -> Any:
         key = (self._device, source, name)
         if key not in self._functions:
-            function = self.xp.RawModule(code=source).get_function(name)
+            # CuPy knows no other way to a cooperative launch; the sources need no header of cooperative groups
+            module = self.xp.RawModule(code=source, enable_cooperative_groups=cooperative)
+            function = module.get_function(name)
             function.max_dynamic_shared_size_bytes = self.shared_memory
             self._functions[key] = function
         return self._functions[key]
+
+    def resident_blocks(self, source: str, name: str, threads: int, shared_memory: int) -> int:
+        if not self._cooperates:
+            return 0
+        occupancy = self.xp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor
+        function = self.cuda_function(source, name, cooperative=True)
+        return int(occupancy(function.kernel.ptr, threads, shared_memory)) * self.processors
+
+    def barriers(self, count: int) -> Array:
+        key = (self._device, self.xp.cuda.get_current_stream().ptr)
+        if key not in self._barriers or self._barriers[key].size < count:
+            self._barriers[key] = self.zeros((count,), "uint32")
+        return self._barriers[key]
 
     def to_host(self, values: Array) -> HostArray:
         host: HostArray = self.xp.asnumpy(values)

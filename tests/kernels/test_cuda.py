@@ -17,19 +17,47 @@ from hypothesis import strategies as st
 from support.cuda_on_cpu import SANITIZE, FusedFakeBackend
 from support.engine_cases import MU, assert_same, cases, everything, moved, plans, random_batch, vectors
 from support.fake_device import counts
+from support.kernel_runs import routines
 from support.pairwise import each_once, label, tried
 
 import hfrnn
-from hfrnn.arrays.backend import Backend, Buffers, get_backend
-from hfrnn.kernels.base import Kernel, Tape
+from hfrnn.arrays.backend import get_backend
+from hfrnn.kernels.base import Kernel
+from hfrnn.kernels.cuda import grid
 from hfrnn.kernels.registry import kernel_class, make_kernel
 
 pytestmark = pytest.mark.nightly
 fake, small_memory = FusedFakeBackend(), FusedFakeBackend(shared_memory=0)  # the second runs no whole segment
+cooperative = FusedFakeBackend(processors=7, whole_segments=("grid",))
 ARCHITECTURES = tuple(arch for arch in hfrnn.architectures() if kernel_class(arch, "cupy") is not kernel_class(arch))
 FUSED = [case for case in cases() if case.arch in ARCHITECTURES]
 WHOLE_SEGMENTS = ("rnn", "leaky", "rate", "lstm", "lstm-krause", "mlstm", "mlstm-standard")
-"""The architectures that run a segment in one launch where the network is small."""
+"""The architectures that run a segment in one launch of single blocks where the network is small."""
+COOPERATIVE = (*WHOLE_SEGMENTS, "gru", "gru-torch", "state-space")
+"""The architectures that run a segment in one cooperative launch."""
+
+
+def devices(arch: str) -> tuple[FusedFakeBackend, ...]:
+    return (
+        fake,
+        *((small_memory,) if arch in WHOLE_SEGMENTS else ()),
+        *((cooperative,) if arch in COOPERATIVE else ()),
+    )
+
+
+def some_sharing(passes: grid.Passes, B: int, *device: int) -> grid.Sharing | None:
+    """Return one of the ways to share units and sequences, another one for other sizes; None if there is none."""
+    ways = list(grid.sharings(passes, B, *device))
+    return ways[(B + passes.forward[0].rows) % len(ways)] if ways else None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_teams():
+    """Let teams of several blocks of few threads compute small networks too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grid, "THREADS", 64)
+        patch.setattr(grid, "best_sharing", some_sharing)
+        yield
 
 
 @pytest.mark.parametrize(("case", "plan"), tried(["all", "all-3", "states-2", "nothing-3"], of=FUSED), ids=label)
@@ -38,7 +66,7 @@ def test_everything_agrees_with_the_reference_in_float64(case, plan):
     theta, v, u = vectors(case.net(), batch)
     chosen = plans(batch.T, batch.B)[plan]
     expected = everything(case.net(), batch, theta, v, u, plan=chosen)
-    for device in (fake, small_memory) if case.arch in WHOLE_SEGMENTS else (fake,):
+    for device in devices(case.arch):
         actual = everything(case.net(backend=device), moved(batch, device), theta, v, u, plan=chosen)
         assert_same(actual, expected, rtol=1e-12)
 
@@ -48,7 +76,7 @@ def test_everything_agrees_with_the_reference_in_float32(case):
     batch = case.data()
     theta, v, u = (x.astype("float32") for x in vectors(case.net(), batch))
     expected = everything(case.net(dtype="float32"), batch, theta, v, u)
-    for device in (fake, small_memory) if case.arch in WHOLE_SEGMENTS else (fake,):
+    for device in devices(case.arch):
         actual = everything(case.net(dtype="float32", backend=device), moved(batch, device), theta, v, u)
         assert_same(actual, expected, rtol=1e-5)
 
@@ -63,42 +91,17 @@ def test_gradients_of_single_sequences_agree_with_the_reference(case):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
 
 
-def routines(kernel: Kernel, backend: Backend, K: int, B: int, dtype: str = "float64") -> dict[str, Any]:
-    rng = np.random.default_rng(K * 1000 + B)
-
-    def random(*shape: int) -> Any:
-        return backend.asarray(rng.standard_normal(shape).astype(dtype))
-
-    def parameters() -> dict[str, Any]:
-        return {name: random(*shape) for name, shape in kernel.parameter_shapes().items()}
-
-    def states() -> dict[str, Any]:
-        return {name: random(*shape) for name, shape in kernel.state_shapes(B).items() if shape}
-
-    tape, slots = Tape("", Buffers(backend, dtype), Buffers(backend, dtype)), sum(slot.width for slot in kernel.slots)
-    p, v, state = parameters(), parameters(), {"t": 3} | states()
-    hs, after = kernel.forward(p, random(K, B, slots), state, tape)
-    Rhs, Rafter = kernel.rforward(p, v, tape, random(K, B, slots), states())
-    grad = {name: backend.zeros(x.shape, dtype) for name, x in p.items()}
-    results = {"hs": hs, "Rhs": Rhs} | {f"R{name}": x for name, x in Rafter.items()}
-    results |= {name: x for name, x in after.items() if not isinstance(x, int)}
-    found = {name: backend.to_host(x).copy() for name, x in results.items()}
-    dU, before = kernel.backward(p, tape, random(K, B, kernel.width), states(), grad)
-    more = {"dU": dU} | {f"d{name}": x for name, x in before.items()} | {f"grad {name}": x for name, x in grad.items()}
-    return found | {name: backend.to_host(x).copy() for name, x in more.items()}
-
-
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @settings(max_examples=8, deadline=None)
 @given(K=st.integers(1, 5), B=st.sampled_from([1, 2, 7, 33]), H=st.sampled_from([1, 5, 31, 63]))
 def test_every_block_of_every_routine_agrees_at_odd_sizes(arch, K, B, H):
     expected = routines(make_kernel(arch, H, {}), get_backend("numpy"), K, B)
-    for device in (fake, small_memory) if arch in WHOLE_SEGMENTS else (fake,):
+    for device in devices(arch):
         actual = routines(make_kernel(arch, H, {}, "cupy"), device, K, B)
         assert actual.keys() == expected.keys()
         for name, x in expected.items():
             scale = float(np.abs(x).max()) if x.size else 1.0
-            np.testing.assert_allclose(actual[name], x, rtol=1e-11, atol=1e-12 * max(scale, 1.0), err_msg=name)
+            np.testing.assert_allclose(actual[name], x, rtol=1e-12, atol=1e-12 * max(scale, 1.0), err_msg=name)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -159,6 +162,14 @@ def test_a_small_network_runs_a_segment_in_one_launch(arch, routine, monkeypatch
     assert used_by_more_steps(arch, routine, fake, monkeypatch) == {}
 
 
+@pytest.mark.parametrize("routine", ["forward", "rforward", "backward"])
+@pytest.mark.parametrize("arch", COOPERATIVE)
+def test_a_segment_is_one_cooperative_launch(arch, routine, monkeypatch):
+    cooperative.grids.clear()
+    assert used_by_more_steps(arch, routine, cooperative, monkeypatch) == {}
+    assert cooperative.grids.total() == 6  # three routines, twice
+
+
 @pytest.mark.parametrize(("arch", "most"), [("rnn", 236), ("rate", 236), ("lstm", 117), ("mlstm", 105)])
 def test_the_largest_network_of_whole_segments_is_bounded_by_shared_memory(arch, most):
     for H, whole in ((most, True), (most + 10, False)):
@@ -168,10 +179,11 @@ def test_the_largest_network_of_whole_segments_is_bounded_by_shared_memory(arch,
 
 
 ACCESSES = """
-from kernels.test_cuda import ARCHITECTURES, fake, make_kernel, routines, small_memory
+from kernels.test_cuda import ARCHITECTURES, devices, grid, make_kernel, routines, some_sharing
+grid.THREADS, grid.best_sharing = 64, some_sharing
 for arch in ARCHITECTURES:
     for K, B, H in ((1, 1, 1), (2, 3, 5), (3, 7, 6), (2, 1, 33)):
-        for device in (fake, small_memory):
+        for device in devices(arch):
             routines(make_kernel(arch, H, {}, "cupy"), device, K, B)
     print("ran", arch)
 """

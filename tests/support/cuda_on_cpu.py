@@ -27,7 +27,7 @@ from support.fake_device import FakeArray, FakeBackend
 HEADER = Path(__file__).with_suffix(".h")
 SANITIZE = "HFRNN_TEST_SANITIZE"
 """Environment variable; if it is set, the compiled code checks the addresses of its memory accesses."""
-KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(([^)]*)\)')
+KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([\w, ]+\) )?(\w+)\(([^)]*)\)')
 
 
 class Parameter(NamedTuple):
@@ -56,14 +56,15 @@ def _launchers(source: str) -> str:
         given, stored = ", ".join(f"given_->{p.name}" for p in parameters), ", ".join(p.name for p in parameters)
         begin = source.index("{", source.index(f" {name}("))
         body = source[begin : (source + 'extern "C"').index('extern "C"', begin)]
-        synchronizes = str("__syncthreads" in body).lower()
+        cooperative = "begin_grid(" in body
+        waits = [str(flag).lower() for flag in (cooperative or "__syncthreads" in body, cooperative)]
         made.append(
             f"struct {name}_arguments {{ {struct} }};\n"
             f"static void {name}_thread(void* x) {{\n"
             f"  {name}_arguments* given_ = ({name}_arguments*)x;\n  {name}({given});\n}}\n"
-            f'extern "C" bool launch_{name}(long long grid_, long long block_, long long shared_, {listed}) {{\n'
+            f'extern "C" int launch_{name}(long long grid_, long long block_, long long shared_, {listed}) {{\n'
             f"  {name}_arguments given_ = {{ {stored} }};\n"
-            f"  return launch(grid_, block_, shared_, {synchronizes}, {name}_thread, &given_);\n}}\n"
+            f"  return launch(grid_, block_, shared_, {', '.join(waits)}, {name}_thread, &given_);\n}}\n"
         )
     return "\n".join(made)
 
@@ -92,8 +93,8 @@ def compiled(source: str) -> ctypes.CDLL:
 def _argument(parameter: Parameter, value: Any, real: Any) -> Any:
     if parameter.is_pointer:
         assert isinstance(value, FakeArray), f"{parameter.name} is {type(value).__name__}, expected an array"
-        host = value._host
-        assert host.dtype == real, f"{parameter.name} has type {host.dtype}, expected {real}"
+        host, expected = value._host, np.dtype("uint32") if "unsigned" in parameter.kind else real
+        assert host.dtype == expected, f"{parameter.name} has type {host.dtype}, expected {expected}"
         assert host.flags.c_contiguous, f"{parameter.name} is not contiguous"
         return ctypes.c_void_p(host.ctypes.data)
     kinds = {"Index": (int, ctypes.c_longlong), "double": (float, ctypes.c_double)}
@@ -102,22 +103,43 @@ def _argument(parameter: Parameter, value: Any, real: Any) -> Any:
     return convert(value)
 
 
+OUTCOMES = (None, "wrote beyond its shared memory", "waits for ever")
+
+
 class FusedFakeBackend(FakeBackend):
-    """The fake device with the fused kernels of the backend `cupy`; with no shared memory none runs a whole segment."""
+    """The fake device with the fused kernels of the backend `cupy`.
 
-    processors = 3
-    """So few that blocks of several sequences occur."""
+    Parameters
+    ----------
+    shared_memory : int
+        Bytes for each block; by default those of compute capability 9.0. With 0 no kernel runs a whole segment.
+    processors : int
+        By default so few that blocks of several sequences occur.
+    whole_segments : tuple of str
+        As in `Backend`.
+    """
 
-    def __init__(self, shared_memory: int = 232448) -> None:
+    registers = 128
+    """Registers of a thread in every kernel."""
+
+    def __init__(
+        self, shared_memory: int = 232448, processors: int = 3, whole_segments: tuple[str, ...] = ("block",)
+    ) -> None:
         super().__init__()
-        self.shared_memory = shared_memory  # by default that of compute capability 9.0
+        self.shared_memory, self.processors, self.whole_segments = shared_memory, processors, whole_segments
+        self._device = id(self)
         self.launches: Counter[str] = Counter()
+        self.grids: Counter[int] = Counter()
 
     @property
     def variants(self) -> str:
         return "cupy"
 
-    def cuda_function(self, source: str, name: str) -> Callable[..., object]:
+    def resident_blocks(self, source: str, name: str, threads: int, shared_memory: int) -> int:
+        of_one = min(65536 // (self.registers * threads), (self.shared_memory + 1024) // (shared_memory + 1024))
+        return of_one * self.processors
+
+    def cuda_function(self, source: str, name: str, cooperative: bool = False) -> Callable[..., object]:
         parameters, library = kernels_in(source)[name], compiled(source)
         real = np.dtype("float32" if source.startswith("typedef float") else "float64")
 
@@ -127,10 +149,13 @@ class FusedFakeBackend(FakeBackend):
             assert 1 <= block[0] <= 1024
             assert grid[0] >= 1
             assert shared_mem <= self.shared_memory
+            if cooperative:
+                self.grids[grid[0]] += 1
+                assert grid[0] <= self.resident_blocks(source, name, block[0], shared_mem)
             given = [_argument(p, value, real) for p, value in zip(parameters, arguments, strict=True)]
-            function = getattr(library, f"launch_{name}")
-            function.restype = ctypes.c_bool
-            kept = function(*(ctypes.c_longlong(n) for n in (grid[0], block[0], shared_mem)), *given)
-            assert kept, f"{name} wrote beyond its {shared_mem} bytes of shared memory"
+            outcome = getattr(library, f"launch_{name}")(
+                *(ctypes.c_longlong(n) for n in (grid[0], block[0], shared_mem)), *given
+            )
+            assert not outcome, f"{name} {OUTCOMES[outcome]} ({shared_mem} bytes of shared memory)"
 
         return launch

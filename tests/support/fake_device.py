@@ -51,6 +51,8 @@ def _device_operand(a: Any) -> Any:
 
 
 class _Stream:
+    ptr = 0
+
     def synchronize(self) -> None:
         record("function", "cuda.Stream.synchronize", 1)  # self counts: it is looked up on the class
 

@@ -1,44 +1,33 @@
 // One step of gru, in two parts around the product with W_hg: the equations of kernels/gru.py, under its numbers.
-// U and RU have 3H columns: r, z and g. Where nothing is recorded, rz, q and g have one row.
 
 #include "common.cuh"
+#include "gru.cuh"
 
+// Before the step, row t of rz holds the product with W_h, which the gates replace; where nothing is recorded, row 0.
 extern "C" __global__ void gru_reset(
     Index t, Index B, Index H, Index recorded, const real* U, const real* hs, real* rz, real* q, real* k_rz)
 {
     EACH(e, B * H);
-    const Index b = e / H, j = e % H, row = recorded ? t : 0, at = (row * B + b) * 2 * H + j;
-    const real *U_t = U + (t * B + b) * 3 * H + j, h = hs[t * B * H + e];
-    const real r = sigma(rz[at] + U_t[0]), z = sigma(rz[at + H] + U_t[H]);  // F1
-    rz[at] = r;
-    rz[at + H] = z;
-    q[row * B * H + e] = r * h;  // F2
-    if (recorded) k_rz[at] = h * r * (real(1) - r);  // L1
+    const Index b = e / H, j = e % H, at = ((recorded ? t : 0) * B + b) * 2 * H + j;
+    gru_reset_unit(t, b, j, B, H, recorded, rz[at], rz[at + H], U, hs, rz, q, k_rz);  // F1, F2, L1
 }
 
+// Before the step, row t of g holds the product with W_hg, which the coefficient replaces.
 extern "C" __global__ void gru_update(
     Index t, Index B, Index H, Index recorded, const real* U, real* hs, const real* rz, real* g, real* k_rz)
 {
     EACH(e, B * H);
-    const Index b = e / H, j = e % H, row = recorded ? t : 0, at = (row * B + b) * 2 * H + j, now = t * B * H + e;
-    const real z = rz[at + H], h = hs[now], g_t = tanh_of(g[row * B * H + e] + U[(t * B + b) * 3 * H + 2 * H + j]);
-    hs[now + B * H] = z * (h - g_t) + g_t;  // F3, F4
-    if (!recorded) return;
-    k_rz[at + H] = (h - g_t) * z * (real(1) - z);  // L2
-    g[now] = (real(1) - z) * (real(1) - g_t * g_t);  // L3
+    const real g_sum = g[(recorded ? t * B * H : 0) + e];
+    gru_update_unit(t, e / H, e % H, B, H, recorded, g_sum, U, hs, rz, g, k_rz);  // F3, F4, L2, L3
 }
 
-// Rhs (K+1, B, H) starts with the tangent before the segment. The step leaves k_z * Ra_z in Ra.
 extern "C" __global__ void gru_rreset(
     Index t, Index B, Index H, const real* RU, const real* recurrent, const real* rz, const real* k_rz,
     const real* Rhs, real* Ra, real* Rq)
 {
     EACH(e, B * H);
-    const Index b = e / H, j = e % H, at = (t * B + b) * 2 * H + j, row = b * 2 * H + j;
-    const real* RU_t = RU + (t * B + b) * 3 * H + j;
-    const real Ra_r = Ra[at] + recurrent[row] + RU_t[0], Ra_z = Ra[at + H] + recurrent[row + H] + RU_t[H];  // R1
-    Rq[e] = k_rz[at] * Ra_r + rz[at] * Rhs[t * B * H + e];  // R2
-    Ra[at + H] = k_rz[at + H] * Ra_z;
+    const Index b = e / H, j = e % H, row = b * 2 * H + j;
+    Rq[e] = gru_reset_tangent(t, b, j, B, H, recurrent[row], recurrent[row + H], RU, rz, k_rz, Rhs, Ra);  // R1, R2
 }
 
 extern "C" __global__ void gru_rupdate(
@@ -46,9 +35,7 @@ extern "C" __global__ void gru_rupdate(
     const real* Ra_g, real* Rhs)
 {
     EACH(e, B * H);
-    const Index b = e / H, j = e % H, at = (t * B + b) * 2 * H + H + j, now = t * B * H + e;
-    const real R = Ra_g[now] + recurrent[e] + RU[(t * B + b) * 3 * H + 2 * H + j];  // R3
-    Rhs[now + B * H] = Ra[at] + k_g[now] * R + rz[at] * Rhs[now];  // R4
+    gru_update_tangent(t, e / H, e % H, B, H, recurrent[e], RU, rz, k_g, Ra, Ra_g, Rhs);  // R3, R4
 }
 
 // The adjoint of h_t is dh + recurrent ((da_r, da_z) of step t+1 @ W_h.T) + dhs_t; the step leaves z * dh_t in dh.
@@ -57,19 +44,13 @@ extern "C" __global__ void gru_backward_update(
     const real* k_g, real* dh, real* da, real* da_g, real* dU)
 {
     EACH(e, B * H);
-    const Index b = e / H, j = e % H, at = (t * B + b) * 2 * H + H + j, now = t * B * H + e;
-    real* dU_t = dU + (t * B + b) * 3 * H + j;
-    const real dh_t = dh[e] + recurrent[e] + dhs[now];
-    dU_t[H] = da[at] = dh_t * k_rz[at];  // B1
-    dU_t[2 * H] = da_g[now] = dh_t * k_g[now];  // B1
-    dh[e] = dh_t * rz[at];  // B4
+    const real dh_t = dh[e] + recurrent[e] + dhs[t * B * H + e];
+    dh[e] = gru_update_adjoint(t, e / H, e % H, B, H, dh_t, rz, k_rz, k_g, da, da_g, dU);  // B1, B4
 }
 
 extern "C" __global__ void gru_backward_reset(
     Index t, Index B, Index H, const real* dq, const real* rz, const real* k_rz, real* dh, real* da, real* dU)
 {
     EACH(e, B * H);
-    const Index b = e / H, j = e % H, at = (t * B + b) * 2 * H + j;
-    dU[(t * B + b) * 3 * H + j] = da[at] = dq[e] * k_rz[at];  // B3
-    dh[e] += rz[at] * dq[e];  // B4
+    dh[e] += gru_reset_adjoint(t, e / H, e % H, B, H, dq[e], rz, k_rz, da, dU);  // B3, B4
 }

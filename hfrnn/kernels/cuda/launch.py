@@ -25,11 +25,11 @@ INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 
 
 @cache
-def source(name: str, dtype: str, sequences: int = SEQUENCES[0]) -> str:
-    """Return the whole source `name`.cu, with its headers, for a data type and a number of sequences per block."""
+def source(name: str, dtype: str, sequences: int = SEQUENCES[0], threads: int = THREADS) -> str:
+    """Return the whole source `name`.cu, with its headers, for a data type and numbers of sequences and threads."""
     text = (FOLDER / f"{name}.cu").read_text()
     whole = INCLUDE.sub(lambda found: (FOLDER / found[1]).read_text(), text)
-    return f"typedef {REALS[dtype]} real;\n#define SEQUENCES {sequences}\n{whole}"
+    return f"typedef {REALS[dtype]} real;\n#define SEQUENCES {sequences}\n#define THREADS {threads}\n{whole}"
 
 
 def source_names() -> list[str]:
@@ -44,6 +44,18 @@ def contiguous_transpose(tape: Tape, p: Arrays, name: str) -> Array:
         return W_T
     copy = tape.scratch(f"{name}.T", *W_T.shape)
     copy[...] = W_T
+    return copy
+
+
+def before_segment(tape: Tape, K: int, Rh: Array) -> Array:
+    """Return the tangents before a segment, apart from those of its last step, which they may be.
+
+    Blocks that compute the first step side by side would overwrite them if it is also the last one.
+    """
+    if K > 1:
+        return Rh
+    copy = tape.scratch("Rh_before", *Rh.shape)
+    copy[...] = Rh
     return copy
 
 
@@ -82,7 +94,7 @@ class SegmentKernels:
     Parameters
     ----------
     name : str
-        Name of the source file, without `.cu`.
+        The kernels are `segment_NAME_forward`, `segment_NAME_rforward` and `segment_NAME_backward`, in segment_NAME.cu.
     tape : Tape
     B : int
         Number of sequences.
@@ -95,19 +107,19 @@ class SegmentKernels:
     """
 
     def __init__(self, name: str, tape: Tape, B: int, units: int, matrices: int, rows: int) -> None:
-        self._backend, self._threads = tape.backend, -(-units // 32) * 32
+        self._name, self._backend, self._threads = name, tape.backend, -(-units // 32) * 32
         item, limit, processors = tape.kept.dtype.itemsize, tape.backend.shared_memory, tape.backend.processors
         bytes_of = {each: (matrices + rows * each) * item for each in SEQUENCES}
         self._fitting = [each for each in SEQUENCES if bytes_of[each] <= limit]
-        self.fit = bool(self._fitting and 1 <= units <= MOST_UNITS)
+        self.fit = bool(self._fitting and 1 <= units <= MOST_UNITS and "block" in tape.backend.whole_segments)
         """Whether a block's threads and shared memory suffice."""
         if self.fit:  # few sequences per block while all blocks run at the same time
             few = [each for each in self._fitting if -(-B // each) <= processors]
             sequences = few[-1] if few else self._fitting[0]
             self._blocks, self._shared = -(-B // sequences), bytes_of[sequences]
-            self._source = source(name, tape.kept.dtype.name, sequences)
+            self._source = source(f"segment_{name}", tape.kept.dtype.name, sequences)
 
-    def run(self, kernel: str, *arguments: object) -> None:
-        """Launch a kernel; its arguments are those of `Kernels.each`."""
-        function = self._backend.cuda_function(self._source, kernel)
+    def run(self, routine: str, *arguments: object) -> None:
+        """Launch the kernel of a routine; its arguments are those of `Kernels.each`."""
+        function = self._backend.cuda_function(self._source, f"segment_{self._name}_{routine}")
         function((self._blocks,), (self._threads,), arguments, shared_mem=self._shared)

@@ -1,6 +1,7 @@
 // One step of leaky: the equations of kernels/leaky.py, under its numbers. leak (H,) holds the leak of each unit.
 
 #include "common.cuh"
+#include "leaky.cuh"
 
 // Before the step, row t of g holds the recurrent part of a_t; where nothing is recorded, g has one row.
 extern "C" __global__ void leaky_forward(
@@ -9,11 +10,10 @@ extern "C" __global__ void leaky_forward(
 {
     EACH(e, B * H);
     const Index now = t * B * H + e;
-    const real a = leak[e % H], kept = real(1) - a, before = hs[now];
-    const real g_t = activate(kind, g[recorded ? now : e] + U[now]);  // F1, F2
-    hs[now + B * H] = before * kept + g_t * a;  // F3
-    if (recorded) k[now] = slope_of(kind, g_t) * a;  // L1
-    if (recorded && learned) e_kept[now] = (g_t - before) * (a * kept);  // L2
+    real k_t, e_t;
+    hs[now + B * H] = leaky_unit(kind, g[recorded ? now : e] + U[now], leak[e % H], hs[now], &k_t, &e_t);  // F1-F3
+    if (recorded) k[now] = k_t;  // L1
+    if (recorded && learned) e_kept[now] = e_t;  // L2
 }
 
 // Rhs (K+1, B, H) starts with the tangent before the segment; Rq is read only where the leak is learned.
@@ -23,10 +23,8 @@ extern "C" __global__ void leaky_rforward(
 {
     EACH(e, B * H);
     const Index j = e % H, now = t * B * H + e;
-    const real Ra_t = Ra[now] + recurrent[e] + RU[now];  // R1
-    real Rh = Rhs[now] * (real(1) - leak[j]) + k[now] * Ra_t;  // R2
-    if (learned) Rh += e_kept[now] * Rq[j];  // R2
-    Rhs[now + B * H] = Rh;
+    const real Ra_t = Ra[now] + recurrent[e] + RU[now], Rq_j = learned ? Rq[j] : real(0);  // R1
+    Rhs[now + B * H] = leaky_tangent(Ra_t, leak[j], Rhs[now], k[now], e_kept[now], Rq_j);  // R2
 }
 
 // The adjoint of h_t is dh + recurrent (da_{t+1} @ W_h.T) + dhs_t; the step leaves (1-leak) * dh_t in dh.

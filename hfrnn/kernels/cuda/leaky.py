@@ -5,6 +5,7 @@ from __future__ import annotations
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import leaky as reference
 from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.kernels.cuda.grid import GridKernels, Passes, Product, whole_segment
 from hfrnn.kernels.cuda.launch import KINDS, Kernels, SegmentKernels, contiguous_transpose
 from hfrnn.kernels.fused import is_fused, units_share
 from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product
@@ -25,7 +26,7 @@ class Leaky(reference.Leaky):
         hs[0] = state["h"]
         if (segment := self._segment(tape, B)).fit:
             given = U, p["W_h"], leak, hs, k, e
-            segment.run("segment_leaky_forward", K, B, H, kind, recorded, learned, *given)  # F1-F3, L1, L2
+            segment.run("forward", K, B, H, kind, recorded, learned, *given)  # F1-F3, L1, L2
             return hs[1:], {"h": hs[K]}
         for t in range(K):
             xp.matmul(hs[t], p["W_h"], out=g[t % g.shape[0]])  # F1
@@ -43,7 +44,7 @@ class Leaky(reference.Leaky):
         Rhs[0] = Rstate["h"]
         if (segment := self._segment(tape, B)).fit:
             given = RU, p["W_h"], Ra, leak, k, e, Rq, Rhs
-            segment.run("segment_leaky_rforward", K, B, H, int(learned), *given)  # R1, R2
+            segment.run("rforward", K, B, H, int(learned), *given)  # R1, R2
             return Rhs[1:], {"h": Rhs[K]}
         for t in range(K):
             xp.matmul(Rhs[t], p["W_h"], out=recurrent)
@@ -66,7 +67,7 @@ class Leaky(reference.Leaky):
         dh[...], recurrent[...] = dstate["h"], 0
         if (segment := self._segment(tape, B)).fit:
             given = dhs, W_T, leak, k, e, dh, dU, de
-            segment.run("segment_leaky_backward", K, B, H, int(learned), *given)  # B1-B3
+            segment.run("backward", K, B, H, int(learned), *given)  # B1-B3
         else:
             for t in reversed(range(K)):
                 step = dhs, recurrent, leak, k, e, dh, dU, de
@@ -78,6 +79,12 @@ class Leaky(reference.Leaky):
             add_bias_gradient(de, grad["q"])  # B3
         return dU, {"h": dh}
 
-    def _segment(self, tape: Tape, B: int) -> SegmentKernels:
+    def _segment(self, tape: Tape, B: int) -> SegmentKernels | GridKernels:
         """Return the kernels that run a whole segment, for B sequences."""
-        return SegmentKernels("segment_leaky", tape, B, self.hidden, self.hidden**2, 2 * self.hidden)
+        of_block = SegmentKernels("leaky", tape, B, self.hidden, self.hidden**2, 2 * self.hidden)
+        return whole_segment(of_block, GridKernels("leaky", tape, B, self.products()))
+
+    def products(self) -> Passes:
+        """Return the recurrent products of a step."""
+        one = (Product(self.hidden, (self.hidden,)),)
+        return Passes(one, one)

@@ -7,7 +7,8 @@ from typing import ClassVar
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import lstm as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.cuda.launch import Kernels, SegmentKernels, contiguous_transpose
+from hfrnn.kernels.cuda.grid import GridKernels, Passes, Product, whole_segment
+from hfrnn.kernels.cuda.launch import Kernels, SegmentKernels, before_segment, contiguous_transpose
 from hfrnn.kernels.fused import begin_cell, is_fused, last_state
 from hfrnn.kernels.pointwise import add_weight_gradient, product
 
@@ -28,7 +29,7 @@ class LSTM(reference.LSTM):
             c = tape.new("c", B, H)
             c[...] = state["c"]
             given = U, p["W_h"], c, hs, k, f, k_c
-            segment.run("segment_lstm_forward", K, B, H, self.krause, recorded, *given)  # F1, F2
+            segment.run("forward", K, B, H, self.krause, recorded, *given)  # F1, F2
             return hs[1:], {"h": hs[K], "c": c}
         for t in range(K):
             xp.matmul(hs[t], p["W_h"], out=k[t % k.shape[0]])  # F1
@@ -42,9 +43,9 @@ class LSTM(reference.LSTM):
         k, f, k_c = tape["k"], tape["f"], tape["k_c"]
         Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Rgates", K, B, S))
         Rhs, Rc, recurrent = tape.new("Rh", K, B, H), tape.new("Rc", B, H), tape.scratch("recurrent", B, S)
-        Rh, Rc[...] = Rstate["h"], Rstate["c"]
+        Rh, Rc[...] = before_segment(tape, K, Rstate["h"]), Rstate["c"]
         if (segment := self._segment(tape, B, 2 * H)).fit:
-            segment.run("segment_lstm_rforward", K, B, H, RU, p["W_h"], Rh, Ra, k, f, k_c, Rc, Rhs)  # R1, R2
+            segment.run("rforward", K, B, H, RU, p["W_h"], Rh, Ra, k, f, k_c, Rc, Rhs)  # R1, R2
             return Rhs, {"h": Rhs[K - 1], "c": Rc}
         for t in range(K):
             xp.matmul(Rh, p["W_h"], out=recurrent)
@@ -63,7 +64,7 @@ class LSTM(reference.LSTM):
         dU, dh, dc = tape.scratch("dU", K, B, 4 * H), tape.new("dh", B, H), tape.new("dc", B, H)
         dh[...], dc[...] = dstate["h"], dstate["c"]
         if (segment := self._segment(tape, B, 8 * H)).fit:
-            segment.run("segment_lstm_backward", K, B, H, dhs, W_T, k, f, k_c, dh, dc, dU)  # B1, B2
+            segment.run("backward", K, B, H, dhs, W_T, k, f, k_c, dh, dc, dU)  # B1, B2
         else:
             for t in reversed(range(K)):
                 run.each("cell_backward", B * H, t, B, H, 4 * H, dhs, k, f, k_c, dh, dc, dU, dU)  # B1
@@ -71,9 +72,15 @@ class LSTM(reference.LSTM):
         add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])  # B3
         return dU, {"h": dh, "c": dc}
 
-    def _segment(self, tape: Tape, B: int, rows: int) -> SegmentKernels:
+    def _segment(self, tape: Tape, B: int, rows: int) -> SegmentKernels | GridKernels:
         """Return the kernels that run a whole segment, for B sequences; see `SegmentKernels` for `rows`."""
-        return SegmentKernels("segment_lstm", tape, B, self.hidden, 4 * self.hidden**2, rows)
+        of_block = SegmentKernels("lstm", tape, B, self.hidden, 4 * self.hidden**2, rows)
+        return whole_segment(of_block, GridKernels("lstm", tape, B, self.products()))
+
+    def products(self) -> Passes:
+        """Return the recurrent products of a step."""
+        H = self.hidden
+        return Passes((Product(H, (H, H, H, H)),), (Product(4 * H, (H,)),))
 
 
 class KrauseLSTM(LSTM, reference.KrauseLSTM):

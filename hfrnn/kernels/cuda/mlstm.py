@@ -7,7 +7,8 @@ from typing import ClassVar
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import mlstm as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.cuda.launch import Kernels, SegmentKernels, contiguous_transpose
+from hfrnn.kernels.cuda.grid import GridKernels, Passes, Product, whole_segment
+from hfrnn.kernels.cuda.launch import Kernels, SegmentKernels, before_segment, contiguous_transpose
 from hfrnn.kernels.fused import begin_cell, is_fused, last_state
 from hfrnn.kernels.pointwise import add_weight_gradient, product
 
@@ -30,7 +31,7 @@ class MLSTM(reference.MLSTM):
             c = tape.new("c", B, H)
             c[...] = state["c"]
             given = U, p["W_hm"], p["W_m"], c, hs, k, f, k_c, U_m, xi, m
-            segment.run("segment_mlstm_forward", K, B, H, self.krause, recorded, *given)  # F1-F4
+            segment.run("forward", K, B, H, self.krause, recorded, *given)  # F1-F4
             return hs[1:], {"h": hs[K], "c": c}
         for t in range(K):
             xp.matmul(hs[t], p["W_hm"], out=xi[t])  # F1
@@ -49,10 +50,10 @@ class MLSTM(reference.MLSTM):
         Ra = product(tape, m, v["W_m"], out=tape.scratch("Rgates", K, B, 4 * H))
         Rhs, Rc, Rm = tape.new("Rh", K, B, H), tape.new("Rc", B, H), tape.scratch("Rm", B, H)
         work, recurrent = tape.scratch("work", B, H), tape.scratch("recurrent", B, 4 * H)
-        Rh, Rc[...] = Rstate["h"], Rstate["c"]
+        Rh, Rc[...] = before_segment(tape, K, Rstate["h"]), Rstate["c"]
         if (segment := self._segment(tape, B, 2 * H)).fit:
             given = RU, W_hm, W_m, Rh, Rxi, Ra, k, f, k_c, U_m, xi, Rc, Rhs
-            segment.run("segment_mlstm_rforward", K, B, H, *given)  # R1-R4
+            segment.run("rforward", K, B, H, *given)  # R1-R4
             return Rhs, {"h": Rhs[K - 1], "c": Rc}
         for t in range(K):
             xp.matmul(Rh, W_hm, out=work)
@@ -81,7 +82,7 @@ class MLSTM(reference.MLSTM):
         dh[...], dc[...] = dstate["h"], dstate["c"]
         if (segment := self._segment(tape, B, 5 * H)).fit:
             given = dhs, W_hm_T, W_m_T, k, f, k_c, U_m, xi, dh, dc, da, dxi, dU
-            segment.run("segment_mlstm_backward", K, B, H, *given)  # B1-B4
+            segment.run("backward", K, B, H, *given)  # B1-B4
         else:
             for t in reversed(range(K)):
                 cells.each("cell_backward", B * H, t, B, H, 5 * H, dhs, k, f, k_c, dh, dc, da, dU)  # B1
@@ -92,9 +93,16 @@ class MLSTM(reference.MLSTM):
         add_weight_gradient(tape, tape["h"][:K], dxi, grad["W_hm"])  # B5
         return dU, {"h": dh, "c": dc}
 
-    def _segment(self, tape: Tape, B: int, rows: int) -> SegmentKernels:
+    def _segment(self, tape: Tape, B: int, rows: int) -> SegmentKernels | GridKernels:
         """Return the kernels that run a whole segment, for B sequences; see `SegmentKernels` for `rows`."""
-        return SegmentKernels("segment_mlstm", tape, B, self.hidden, 5 * self.hidden**2, rows)
+        of_block = SegmentKernels("mlstm", tape, B, self.hidden, 5 * self.hidden**2, rows)
+        return whole_segment(of_block, GridKernels("mlstm", tape, B, self.products()))
+
+    def products(self) -> Passes:
+        """Return the recurrent products of a step."""
+        H = self.hidden
+        one, gates = Product(H, (H,)), Product(H, (H, H, H, H))
+        return Passes((one, gates), (Product(4 * H, (H,)), one))
 
 
 class StandardMLSTM(MLSTM, reference.StandardMLSTM):

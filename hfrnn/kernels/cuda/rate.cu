@@ -2,6 +2,7 @@
 // row t of rs and k (K+1, B, H) is that of step t-1.
 
 #include "common.cuh"
+#include "rate.cuh"
 
 extern "C" __global__ void rate_begin(Index n, Index kind, Index recorded, const real* x, real* rs, real* k)
 {
@@ -17,14 +18,11 @@ extern "C" __global__ void rate_forward(
 {
     EACH(e, B * H);
     const Index now = t * B * H + e, after = now + B * H;
-    const real a = leak[e % H], kept = real(1) - a, before = x[e];
     real* n_t = n + (recorded && learned ? now : e);
-    const real input = *n_t + U[now];  // F1
-    const real x_t = before * kept + input * a;  // F2
-    x[e] = x_t;
-    rs[after] = activate(kind, x_t);  // F3
-    if (recorded) k[after] = slope_of(kind, rs[after]);  // L1
-    if (recorded && learned) *n_t = (input - before) * (a * kept);  // L2
+    real k_t, e_t;
+    rs[after] = rate_unit(kind, *n_t + U[now], leak[e % H], x + e, &k_t, &e_t);  // F1-F3
+    if (recorded) k[after] = k_t;  // L1
+    if (recorded && learned) *n_t = e_t;  // L2
 }
 
 // Rrs (K+1, B, H) starts with the tangent before the segment; Rq is read only where the leak is learned.
@@ -34,11 +32,8 @@ extern "C" __global__ void rate_rforward(
 {
     EACH(e, B * H);
     const Index j = e % H, now = t * B * H + e, after = now + B * H;
-    const real Rn_t = Rn[now] + recurrent[e] + RU[now];  // R1
-    real R = Rx[e] * (real(1) - leak[j]) + Rn_t * leak[j];  // R2
-    if (learned) R += e_kept[now] * Rq[j];  // R2
-    Rx[e] = R;
-    Rrs[after] = k[after] * R;  // R3
+    const real Rn_t = Rn[now] + recurrent[e] + RU[now], Rq_j = learned ? Rq[j] : real(0);  // R1
+    Rrs[after] = rate_tangent(Rn_t, leak[j], k[after], e_kept[now], Rq_j, Rx + e);  // R2, R3
 }
 
 // The adjoint of r_t is dr (dn_{t+1} @ W_h.T) + dhs_t. dx (B, H) changes from that of step t+1 to that of step t.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import rate as reference
 from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.kernels.cuda.grid import GridKernels, Passes, Product, whole_segment
 from hfrnn.kernels.cuda.launch import KINDS, Kernels, SegmentKernels, contiguous_transpose
 from hfrnn.kernels.fused import is_fused, units_share
 from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product
@@ -25,7 +26,7 @@ class Rate(reference.Rate):
         run.each("rate_begin", B * H, B * H, kind, recorded, x, rs, k)  # F3, L1
         if (segment := self._segment(tape, B)).fit:
             given = U, p["W_h"], leak, x, n, rs, k
-            segment.run("segment_rate_forward", K, B, H, kind, recorded, learned, *given)  # F1-F3, L1, L2
+            segment.run("forward", K, B, H, kind, recorded, learned, *given)  # F1-F3, L1, L2
             return rs[1:], {"x": x}
         for t in range(K):
             xp.matmul(rs[t], p["W_h"], out=n[t % n.shape[0]])  # F1
@@ -44,7 +45,7 @@ class Rate(reference.Rate):
         xp.multiply(k[0], Rx, out=Rrs[0])  # R3; Rrs[t] = Rr_{t-1}
         if (segment := self._segment(tape, B)).fit:
             given = RU, p["W_h"], Rn, leak, k, e, Rq, Rx, Rrs
-            segment.run("segment_rate_rforward", K, B, H, int(learned), *given)  # R1-R3
+            segment.run("rforward", K, B, H, int(learned), *given)  # R1-R3
             return Rrs[1:], {"x": Rx}
         for t in range(K):
             xp.matmul(Rrs[t], p["W_h"], out=recurrent)
@@ -70,7 +71,7 @@ class Rate(reference.Rate):
         dx[...], dr[...] = dstate["x"], 0
         if (segment := self._segment(tape, B)).fit:
             given = dhs, W_T, leak, k, e, dx, dr, dU, de
-            segment.run("segment_rate_backward", K, B, H, int(learned), *given)  # B1-B5
+            segment.run("backward", K, B, H, int(learned), *given)  # B1-B5
         else:
             for t in reversed(range(K)):
                 step = dhs, dr, leak, k, e, dx, dU, de
@@ -83,6 +84,12 @@ class Rate(reference.Rate):
             add_bias_gradient(de, grad["q"])  # B5
         return dU, {"x": dx}
 
-    def _segment(self, tape: Tape, B: int) -> SegmentKernels:
+    def _segment(self, tape: Tape, B: int) -> SegmentKernels | GridKernels:
         """Return the kernels that run a whole segment, for B sequences."""
-        return SegmentKernels("segment_rate", tape, B, self.hidden, self.hidden**2, 2 * self.hidden)
+        of_block = SegmentKernels("rate", tape, B, self.hidden, self.hidden**2, 2 * self.hidden)
+        return whole_segment(of_block, GridKernels("rate", tape, B, self.products()))
+
+    def products(self) -> Passes:
+        """Return the recurrent products of a step."""
+        one = (Product(self.hidden, (self.hidden,)),)
+        return Passes(one, one)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import rnn as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.cuda.launch import KINDS, Kernels, SegmentKernels, contiguous_transpose
+from hfrnn.kernels.cuda.grid import GridKernels, Passes, Product, whole_segment
+from hfrnn.kernels.cuda.launch import KINDS, Kernels, SegmentKernels, before_segment, contiguous_transpose
 from hfrnn.kernels.fused import is_fused
 from hfrnn.kernels.pointwise import add_weight_gradient, product
 
@@ -21,7 +22,7 @@ class RNN(reference.RNN):
         slope = tape.new("slope", K, B, H) if recorded else hs
         hs[0] = state["h"]
         if (segment := self._segment(tape, B)).fit:
-            segment.run("segment_rnn_forward", K, B, H, kind, recorded, U, p["W_h"], hs, slope)  # F1, F2, L1
+            segment.run("forward", K, B, H, kind, recorded, U, p["W_h"], hs, slope)  # F1, F2, L1
             return hs[1:], {"h": hs[K]}
         for t in range(K):
             xp.matmul(hs[t], p["W_h"], out=hs[t + 1])  # F1
@@ -33,9 +34,10 @@ class RNN(reference.RNN):
             return super().rforward(p, v, tape, RU, Rstate)
         xp, (K, B, H), run, slope = tape.xp, RU.shape, Kernels("rnn", tape), tape["slope"]
         Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Ra", K, B, H))
-        Rhs, Rh, recurrent = tape.new("Rh", K, B, H), Rstate["h"], tape.scratch("recurrent", B, H)
+        Rhs, recurrent = tape.new("Rh", K, B, H), tape.scratch("recurrent", B, H)
+        Rh = before_segment(tape, K, Rstate["h"])
         if (segment := self._segment(tape, B)).fit:
-            segment.run("segment_rnn_rforward", K, B, H, RU, p["W_h"], Rh, slope, Ra, Rhs)  # R1, R2
+            segment.run("rforward", K, B, H, RU, p["W_h"], Rh, slope, Ra, Rhs)  # R1, R2
             return Rhs, {"h": Rhs[K - 1]}
         for t in range(K):
             xp.matmul(Rh, p["W_h"], out=recurrent)
@@ -53,7 +55,7 @@ class RNN(reference.RNN):
         dU, dh, W_T = tape.scratch("dU", K, B, H), tape.new("dh", B, H), contiguous_transpose(tape, p, "W_h")
         dh[...] = dstate["h"]
         if (segment := self._segment(tape, B)).fit:
-            segment.run("segment_rnn_backward", K, B, H, dhs, W_T, slope, dh, dU)  # B1, B2
+            segment.run("backward", K, B, H, dhs, W_T, slope, dh, dU)  # B1, B2
         else:
             for t in reversed(range(K)):
                 run.each("rnn_backward", B * H, t, B, H, H, H, dhs, slope, dh, dU, dU)  # B1
@@ -61,6 +63,12 @@ class RNN(reference.RNN):
         add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])  # B3
         return dU, {"h": dh}
 
-    def _segment(self, tape: Tape, B: int) -> SegmentKernels:
+    def _segment(self, tape: Tape, B: int) -> SegmentKernels | GridKernels:
         """Return the kernels that run a whole segment, for B sequences."""
-        return SegmentKernels("segment_rnn", tape, B, self.hidden, self.hidden**2, 2 * self.hidden)
+        of_block = SegmentKernels("rnn", tape, B, self.hidden, self.hidden**2, 2 * self.hidden)
+        return whole_segment(of_block, GridKernels("rnn", tape, B, self.products()))
+
+    def products(self) -> Passes:
+        """Return the recurrent products of a step."""
+        one = (Product(self.hidden, (self.hidden,)),)
+        return Passes(one, one)

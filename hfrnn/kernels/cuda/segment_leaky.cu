@@ -3,6 +3,7 @@
 
 #include "common.cuh"
 #include "segment.cuh"
+#include "leaky.cuh"
 
 extern "C" __global__ void segment_leaky_forward(
     Index K, Index B, Index H, Index kind, Index recorded, Index learned, const real* U, const real* W_h,
@@ -11,7 +12,7 @@ extern "C" __global__ void segment_leaky_forward(
     DYNAMIC_SHARED(real, shared);
     real *W = shared, *x = W + H * H;
     const Index j = threadIdx.x;
-    const real a = j < H ? leak[j] : real(0), kept = real(1) - a;
+    const real a = j < H ? leak[j] : real(0);
     copy_in(W, W_h, H * H);
     if (j < H) EACH_SEQUENCE x[j * SEQUENCES + s] = given_state(hs, s, B, H, j);
     __syncthreads();
@@ -22,10 +23,11 @@ extern "C" __global__ void segment_leaky_forward(
             EACH_SEQUENCE {
                 if (sequence(s) >= B) continue;
                 const Index now = (t * B + sequence(s)) * H + j;
-                const real g = activate(kind, sum[s] + U[now]), h = before[j * SEQUENCES + s];  // F1, F2
-                after[j * SEQUENCES + s] = hs[now + B * H] = h * kept + g * a;  // F3
-                if (recorded) k[now] = slope_of(kind, g) * a;  // L1
-                if (recorded && learned) e_kept[now] = (g - h) * (a * kept);  // L2
+                real k_t, e_t;
+                const real h = leaky_unit(kind, sum[s] + U[now], a, before[j * SEQUENCES + s], &k_t, &e_t);  // F1-F3
+                after[j * SEQUENCES + s] = hs[now + B * H] = h;
+                if (recorded) k[now] = k_t;  // L1
+                if (recorded && learned) e_kept[now] = e_t;  // L2
             }
         }
         __syncthreads();
@@ -39,7 +41,7 @@ extern "C" __global__ void segment_leaky_rforward(
     DYNAMIC_SHARED(real, shared);
     real *W = shared, *x = W + H * H;
     const Index j = threadIdx.x;
-    const real kept = j < H ? real(1) - leak[j] : real(0), Rq_j = j < H && learned ? Rq[j] : real(0);
+    const real a = j < H ? leak[j] : real(0), Rq_j = j < H && learned ? Rq[j] : real(0);
     copy_in(W, W_h, H * H);
     if (j < H) EACH_SEQUENCE x[j * SEQUENCES + s] = given_state(Rhs, s, B, H, j);
     __syncthreads();
@@ -50,9 +52,9 @@ extern "C" __global__ void segment_leaky_rforward(
             EACH_SEQUENCE {
                 if (sequence(s) >= B) continue;
                 const Index now = (t * B + sequence(s)) * H + j;
-                real R = before[j * SEQUENCES + s] * kept + k[now] * (Ra[now] + sum[s] + RU[now]);  // R1, R2
-                if (learned) R += e_kept[now] * Rq_j;  // R2
-                after[j * SEQUENCES + s] = Rhs[now + B * H] = R;
+                const real R = Ra[now] + sum[s] + RU[now], earlier = before[j * SEQUENCES + s];  // R1
+                after[j * SEQUENCES + s] = Rhs[now + B * H] =
+                    leaky_tangent(R, a, earlier, k[now], e_kept[now], Rq_j);  // R2
             }
         }
         __syncthreads();

@@ -3,6 +3,7 @@
 
 #include "common.cuh"
 #include "segment.cuh"
+#include "rate.cuh"
 
 extern "C" __global__ void segment_rate_forward(
     Index K, Index B, Index H, Index kind, Index recorded, Index learned, const real* U, const real* W_h,
@@ -11,7 +12,7 @@ extern "C" __global__ void segment_rate_forward(
     DYNAMIC_SHARED(real, shared);
     real *W = shared, *x = W + H * H, state[SEQUENCES];
     const Index j = threadIdx.x;
-    const real a = j < H ? leak[j] : real(0), kept = real(1) - a;
+    const real a = j < H ? leak[j] : real(0);
     copy_in(W, W_h, H * H);
     if (j < H) EACH_SEQUENCE {
         x[j * SEQUENCES + s] = given_state(rs, s, B, H, j);
@@ -25,12 +26,11 @@ extern "C" __global__ void segment_rate_forward(
             EACH_SEQUENCE {
                 if (sequence(s) >= B) continue;
                 const Index now = (t * B + sequence(s)) * H + j, next = now + B * H;
-                const real n = sum[s] + U[now], earlier = state[s];  // F1
-                state[s] = earlier * kept + n * a;  // F2
-                const real r = activate(kind, state[s]);  // F3
-                after[j * SEQUENCES + s] = rs[next] = r;
-                if (recorded) k[next] = slope_of(kind, r);  // L1
-                if (recorded && learned) e_kept[now] = (n - earlier) * (a * kept);  // L2
+                real k_t, e_t;
+                after[j * SEQUENCES + s] = rs[next] =
+                    rate_unit(kind, sum[s] + U[now], a, state + s, &k_t, &e_t);  // F1-F3
+                if (recorded) k[next] = k_t;  // L1
+                if (recorded && learned) e_kept[now] = e_t;  // L2
             }
         }
         __syncthreads();
@@ -59,9 +59,9 @@ extern "C" __global__ void segment_rate_rforward(
             EACH_SEQUENCE {
                 if (sequence(s) >= B) continue;
                 const Index now = (t * B + sequence(s)) * H + j, next = now + B * H;
-                state[s] = state[s] * (real(1) - a) + (Rn[now] + sum[s] + RU[now]) * a;  // R1, R2
-                if (learned) state[s] += e_kept[now] * Rq_j;  // R2
-                after[j * SEQUENCES + s] = Rrs[next] = k[next] * state[s];  // R3
+                const real R = Rn[now] + sum[s] + RU[now];  // R1
+                after[j * SEQUENCES + s] = Rrs[next] =
+                    rate_tangent(R, a, k[next], e_kept[now], Rq_j, state + s);  // R2, R3
             }
         }
         __syncthreads();
