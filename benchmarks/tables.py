@@ -19,6 +19,7 @@ import page_claims
 import page_curvature
 import page_dynamics
 import page_fused
+import page_gpu
 import page_hf_vs_sgd
 import page_methods
 import page_papers
@@ -62,6 +63,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "update-account": page_fused.update_account,
     "preparation": page_fused.preparation,
     "updates": page_speed.updates,
+    "gpu-step-model": page_gpu.step_model,
     "torch-products": page_speed.torch_products,
     "hf-and-first-order": page_methods.compared,
     "hf-and-first-order-machines": page_methods.machines,

@@ -8,6 +8,7 @@ import pytest
 from support.cuda_on_cpu import FusedFakeBackend
 from support.kernel_runs import routines
 
+import hfrnn
 from hfrnn.arrays.backend import CupyBackend, get_backend
 from hfrnn.kernels.cuda import grid
 from hfrnn.kernels.registry import make_kernel
@@ -168,3 +169,23 @@ def test_a_broken_kernel_is_noticed(broken, sharing, monkeypatch):
     monkeypatch.setattr(grid, "source", lambda *arguments, **more: text.replace(before, after))
     with pytest.raises(AssertionError):
         assert largest_difference("lstm", cooperative(), 3, 17, 8) < 1e-12
+
+
+GPU_SIZES = [("rnn", 300), ("lstm", 130), ("lstm-krause", 130), ("mlstm", 120), ("mlstm-standard", 120), ("leaky", 300),
+             ("rate", 300), ("gru", 150), ("gru-torch", 150), ("state-space", 90)]  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("arch", "H"), GPU_SIZES)
+def test_a_gpu_computes_the_same_with_the_same_bits_every_time(arch, H):
+    try:
+        gpu = get_backend("cupy")
+    except hfrnn.MissingExtraError as error:
+        pytest.skip(str(error))
+    kernel = make_kernel(arch, H, {}, "cupy")
+    for K, B in ((1, 1), (6, 33), (40, 200)):
+        expected = routines(make_kernel(arch, H, {}), get_backend("numpy"), K, B)
+        first, *others = (routines(kernel, gpu, K, B) for _ in range(4))
+        for name, x in expected.items():
+            np.testing.assert_allclose(first[name], x, rtol=0, atol=1e-10 * max(1.0, np.abs(x).max()), err_msg=name)
+            assert all(np.array_equal(each[name], first[name]) for each in others)
