@@ -40,6 +40,7 @@ WHOLE_BURN_IN = 0.1
 """Largest share of a recording that is not cut, for a burn-in that nobody gave."""
 PENALTY, MOST_PENALTY = 0.3, 1e-3
 """The option `l2` of recordings that are not cut, times their steps, and its largest value, unless it is given."""
+_COMPARED = 64  # rows that rule most periods out, and the most periods that are compared as a whole
 VALID_BLOCKS, LEAST_BLOCK = 5, 10
 """Validation blocks of a recording that is not cut, and the least steps of such a block."""
 
@@ -146,6 +147,7 @@ def recording_parts(
             source, counted(steps[0], "row"), longest, window,
         ))  # fmt: skip
     if "valid" not in found:
+        notes += _repeats(found["train"]) if shares[0] < 1 else []
         own_test = {"test": list(found["test"])} if "test" in found else {}
         if own_test and shares[2]:
             raise InputError(Message("{0} has its own recordings for the test: give {fractions} that end in 0", source))
@@ -169,6 +171,33 @@ def recording_parts(
             notes.append(f"{counted(short, 'recording')} of the {name} part not read: no longer than the burn-in")
     notes += [left_out_note(left_out, "window")] if left_out and not cut.blocks else []
     return cut._replace(notes=tuple(notes))
+
+
+def period_of(inputs: Values) -> int | None:
+    """Return the least number of rows after which inputs (steps, n_in) repeat exactly, to their end.
+
+    None if they do not, if they never change, or if there are fewer than two periods.
+    """
+    changes = np.flatnonzero((inputs[1:] != inputs[:-1]).any(axis=1))
+    periods = changes[1:] - changes[:1]  # the first change comes again after a period
+    periods = periods[2 * periods <= len(inputs)]
+    for row in range(min(_COMPARED, len(inputs) // 2)):
+        periods = periods[(inputs[periods + row] == inputs[row]).all(axis=1)]
+    for period in periods[:_COMPARED].tolist():
+        if np.array_equal(inputs[period:], inputs[:-period]):
+            return int(period)
+    return None
+
+
+def _repeats(recordings: Sequence[Signals]) -> list[str]:
+    """Return a note if a recording that is cut into parts repeats its inputs."""
+    for each in recordings:
+        if period := period_of(each.inputs):
+            return [
+                f"the inputs repeat every {counted(period, 'row')}, so validation has inputs that are also trained on: "
+                "its error may be far below that on other inputs"
+            ]
+    return []
 
 
 # ---------------------------------------------------------------------- what follows from the data

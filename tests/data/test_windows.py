@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 
 import hfrnn
 from hfrnn.data.linear_memory import Recorded, memory_of
-from hfrnn.data.windows import Signals, Windows, recording_parts
+from hfrnn.data.windows import Signals, Windows, period_of, recording_parts
 from hfrnn.runs.config import read_toml
 
 RNG = np.random.default_rng(0)
@@ -104,3 +104,31 @@ def test_a_run_stores_what_followed_from_its_data(tmp_path) -> None:
     for more, l2 in (({}, 5e-4), ({"l2": 0.1}, 0.1), ({"optimizer": "adam"}, 5e-4)):
         config = hfrnn.train(data=table, **names, **{**small, **more}, out=tmp_path / f"{more}").config
         assert (config.window, config.valid_blocks, config.l2) == (600, 5, l2)
+
+
+NOISE = np.random.default_rng(1).normal(size=(210, 1))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "period"),
+    [
+        (np.tile(NOISE[:140].reshape(70, 2), (3, 1))[:-20], 70),
+        (np.tile([1.0, 1, 0, 0, 1], 9)[:, None], 5),
+        (np.tile(NOISE, (2, 1))[:-1], None),  # less than two periods
+        (NOISE, None),
+        (np.ones((200, 1)), None),
+        ((np.arange(200.0) >= 150)[:, None], None),
+        (np.append(np.tile(NOISE, (3, 1)), [[0.0]], axis=0), None),
+    ],
+)
+def test_a_period_of_the_inputs_is_exact_and_lasts_to_their_end(inputs: np.ndarray, period: int | None) -> None:
+    assert period_of(inputs) == period
+
+
+def test_repeated_inputs_that_validate_too_are_noted() -> None:
+    repeated, other = Signals(np.tile(NOISE[:70], (3, 1)), NOISE), Signals(NOISE, NOISE)
+    windows = Windows(window=40, burn_in=5)
+    (note,) = recording_parts({"train": [other, repeated]}, windows, None, "data").notes
+    assert note.startswith("the inputs repeat every 70 rows")
+    assert not recording_parts({"train": [other]}, windows, None, "data").notes
+    assert not recording_parts({"train": [repeated], "valid": [other]}, windows, None, "data").notes
