@@ -87,7 +87,8 @@ def window_conditions(
     found = {name: read._replace(found=[coded(each) for each in read.found]) for name, read in found.items()}
     data = _in_windows(found, _source(parts["train"][0]), windows, shift, fractions, loss, split)
     numbers = data.parts[part].inputs[:, :, 0].astype(int)
-    return np.array(names, dtype=object)[numbers]
+    found_names: NDArray[Any] = np.array(names, dtype=object)[numbers]
+    return found_names
 
 
 def _in_windows(
