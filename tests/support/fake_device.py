@@ -87,7 +87,7 @@ class Namespace(ModuleType):
     CREATES = ("zeros", "ones", "full", "arange")
     COMPUTES = (
         "ascontiguousarray", "where", "exp", "expm1", "log", "log1p", "tanh", "arctanh", "matmul", "multiply",
-        "subtract", "concatenate", "take", "sqrt", "square", "dot",
+        "subtract", "concatenate", "take", "sqrt", "square", "dot", "copysign", "signbit",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -113,7 +113,10 @@ class RealTargets(FullHead):
 
 
 class Logistic(RealTargets):
-    """Binary cross entropy of n_out independent outputs. Targets are from 0 to 1."""
+    """Binary cross entropy of n_out independent outputs. Targets are from 0 to 1.
+
+    The tape holds p for z < 0, and p - 1 with the sign bit set for z >= 0: where p is nearly 1, 1 - p has few digits.
+    """
 
     probabilistic = True
     temporary_arrays = 5
@@ -125,15 +128,21 @@ class Logistic(RealTargets):
 
     def predict(self, xp: Any, z: Array, targets: Array, shares: Array | None = None) -> Array:
         # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|) never overflows; the sign of a complex z is that of its real part
-        sign = xp.where(z.real < 0, -1.0, 1.0)
+        sign = xp.copysign(1.0, z.real)
         tail = xp.exp(-sign * z)
-        losses = summed(xp, xp.where(z.real < 0, 0.0, z) + xp.log1p(tail) - targets * z, shares)
-        z[...] = xp.where(z.real < 0, tail, 1.0) / (1.0 + tail)
+        # z - y*z is exact for bits, and log(1 + e^-|z|) may be all that is left
+        losses = summed(xp, (xp.where(z.real < 0, 0.0, z) - targets * z) + xp.log1p(tail), shares)
+        tail /= 1.0 + tail
+        xp.multiply(tail, -sign, out=z)
         return losses
 
+    def residual(self, xp: Any, p: Array, targets: Array) -> None:
+        p += xp.where(xp.signbit(p.real), 1.0 - targets, -targets)
+
     def curvature(self, xp: Any, p: Array, Rz: Array, work: Array, targets: Array) -> None:
-        Rz *= p
-        xp.subtract(1.0, p, out=work)
+        xp.multiply(p, xp.copysign(1.0, p.real), out=work)  # the smaller one of p and 1 - p
+        Rz *= work
+        xp.subtract(1.0, work, out=work)
         Rz *= work
 
 
