@@ -66,6 +66,8 @@ def _rows(shown: str, test: str, deviation: float, found: dict[str, Any]) -> lis
         name = f"**{name}**" if chosen else name
         rows.append([shown, name, str(len(tests)), f"{own['seconds']:g}", f"{medians[cell]:.3g}", error])
     for tool, own in found.get("others", {}).items():
+        if not own["runs"]:
+            continue
         errors = []
         for key, how in (("test", ""), ("test_estimated", " from an estimated state")):
             if each := [run[key][test] for run in own["runs"] if key in run]:
