@@ -84,9 +84,14 @@ def check_products(case: Case, operation: str, counted: float) -> None:
 
 
 def smallest(case: Case, plan: Plan) -> tuple[Case, Plan]:
-    """Return a case with the same calls on the smallest arrays: one sequence per shard, one unit, two symbols."""
-    shards, units = len(plan.parts), kernel_class(case.arch).least_hidden
-    return dataclasses.replace(case, H=units, B=shards, V=2), dataclasses.replace(plan, shards=tuple(range(shards + 1)))
+    """Return a case with the same calls on small arrays: one sequence per shard, 16 units, and 2 symbols or 32.
+
+    Fewer units, or a few symbols in place of many, would make other calls (hfrnn/kernels/numba/narrow.py).
+    """
+    shards, units = len(plan.parts), max(kernel_class(case.arch).least_hidden, 16)
+    return dataclasses.replace(case, H=units, B=shards, V=2 if case.V <= 8 else 32), dataclasses.replace(
+        plan, shards=tuple(range(shards + 1))
+    )
 
 
 # ---------------------------------------------------------------------- measurements

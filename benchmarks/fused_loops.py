@@ -9,13 +9,18 @@ import ctypes
 from typing import Any
 
 import numpy as np
+from loops_on_blas import (
+    cell_backward,
+    mlstm_backward,
+    mlstm_rforward,
+    multiplied_backward,
+    rnn_backward,
+    rnn_rforward,
+)
 from numba import njit
 from numba.extending import get_cython_function_address
 
-from hfrnn.kernels.numba.cells import cell_backward
-from hfrnn.kernels.numba.mlstm import mlstm_backward, mlstm_rforward
-from hfrnn.kernels.numba.multiplied import copy_gates, multiplied_backward
-from hfrnn.kernels.numba.rnn import rnn_backward, rnn_rforward
+from hfrnn.kernels.numba.multiplied import copy_gates
 
 Array = Any
 _sgemm = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)(

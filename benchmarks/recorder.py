@@ -18,22 +18,43 @@ import click
 import numpy as np
 
 Arrays = list[np.ndarray]
+
+
+def factors(rows: int, inner: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return factors of a product of these sizes, without memory of their own."""
+    return np.broadcast_to(np.float32(0), (rows, inner)), np.broadcast_to(np.float32(0), (inner, columns))
+
+
 PRODUCTS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
     "matmul": lambda a, b, out=None, **_: (a, b, out),
     "dot": lambda a, b, out=None, **_: (a, b, out),
-}
+    # the compiled products of hfrnn/kernels/numba/products.py and narrow.py, with their terms side by side
+    "affine": lambda t, U, first, n, x, W, m, y, V, l, z, Z, columns, out: (
+        *factors(out.shape[0], n + m + l, columns), out),
+    "packed_product": lambda x, W, columns, out: (*factors(out.shape[0], x.shape[1], columns), out),
+    "adjoint_of_state": lambda t, dhs, l, z, Z, weights, Rhs, ds, W_T, out: (
+        *factors(out.shape[0], l + (ds.shape[2] if t < ds.shape[0] - 1 else 0), Rhs.shape[2]), out),
+    "_multiply": lambda x, W, m, y, V, b, work, z: (*factors(x.shape[0], x.shape[1] + m, z.shape[1]), z),
+    "_add_pieces": lambda x, d, out: (x.T, d, out),
+}  # fmt: skip
 """The calls that multiply matrices, by the name of the function: how to read (a, b, out) from their arguments.
 
 It may be a function of NumPy, one that a compiled loop calls, or one of those in TAUGHT.
 """
+SIZED = {"affine", "packed_product", "adjoint_of_state", "_multiply", "_add_pieces"}
+"""Those that are told sizes, or take packed matrices, so that they cannot run on arrays of one entry."""
+OF_A_STEP = {"affine", "adjoint_of_state"}
+"""Those whose first argument is the step."""
 TAUGHT = {
     "scipy.sparse._sparsetools:csr_matvecs": "sums of rows",
+    "hfrnn.kernels.numba.products:fill_panels": "packing",
 }
 """Functions and methods that take an array without telling it, as `module:name`, and the names of what they do.
 
 A name of PRODUCTS makes a call a matrix product, another name makes it a pass. What does not exist is left out.
 """
-OUT_ARGUMENT = {"dot": 2, "copyto": 0, "sums of rows": 7}
+OUT_ARGUMENT = {"dot": 2, "copyto": 0, "sums of rows": 7, "packing": 1, "affine": 13, "packed_product": 3,
+                "adjoint_of_state": 9, "_multiply": 7, "_add_pieces": 2}  # fmt: skip
 """Where functions take the array that they write, if it is not the keyword `out`."""
 NO_WORK = {"empty_like", "may_share_memory", "shares_memory", "shape", "ndim"}
 WORKING_METHODS = ("argsort", "astype", "copy", "cumsum", "dot", "fill", "flatten", "item", "nonzero", "ravel",
@@ -99,7 +120,8 @@ class Log:
         """Add a call to the totals."""
         if not self.details:
             return
-        call = Call(name, kind, tuple(map(layout, arguments)) + tuple(map(layout, options.values())))
+        alike = arguments[1:] if name.removeprefix("compiled ") in OF_A_STEP else arguments
+        call = Call(name, kind, tuple(map(layout, alike)) + tuple(map(layout, options.values())))
         total = self.totals.setdefault(call, Total(function, arguments, options))
         total.count += 1
         total.flops += flops

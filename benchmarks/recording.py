@@ -26,9 +26,25 @@ KNOWN_PACKAGES = {*sys.stdlib_module_names, "numpy", "numba", "llvmlite"}
 
 
 class Every(int):
-    """The index 0, where the loop would go over all entries of an axis. There is no arithmetic with it."""
+    """The index 0, where the loop would go over `length` entries of an axis from `start` on; n + index moves it."""
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = None  # type: ignore[assignment]
+    start, length = 0, 0
+
+    def entries(self) -> slice:
+        """Return the entries of the axis."""
+        return slice(self.start, self.start + self.length)
+
+    def __radd__(self, other: int) -> Every:  # type: ignore[override, misc]
+        return every(self.start + int(other), self.length)
+
+    __add__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = None  # type: ignore[assignment]
+
+
+def every(start: int, length: int) -> Every:
+    """Return the index of `length` entries from `start` on."""
+    found = Every(0)
+    found.start, found.length = start, length
+    return found
 
 
 class Nest:
@@ -42,7 +58,9 @@ class Nest:
     def _region(self, array: Recorded, index: Any) -> tuple[np.ndarray, bool, int]:
         """Return all entries that the loops index so; whether they are numbers, not arrays; and their first axes."""
         index = index if isinstance(index, tuple) else (index,)
-        whole = (slice(None),) * array.lead + tuple(slice(None) if isinstance(each, Every) else each for each in index)
+        whole = (slice(None),) * array.lead + tuple(
+            each.entries() if isinstance(each, Every) else each for each in index
+        )
         lead = array.lead + sum(isinstance(each, Every) for each in index)
         scalar = len(whole) == array.ndim and not any(isinstance(each, slice) for each in index)
         return plain(array)[whole], scalar, lead
@@ -83,7 +101,7 @@ class Reader:
             return
         nest = Recorded.nest = Recorded.nest or Nest(self._name)
         nest.depth += 1
-        yield Every(0)
+        yield every(0, int(bounds[0]))
         nest.depth -= 1
         if not nest.depth:
             Recorded.nest = None

@@ -71,7 +71,7 @@ def test_the_counted_operations_are_those_of_the_equations(arch: str, backend: s
     }
 
 
-@pytest.mark.parametrize(("backend", "name"), [("numpy", "matmul"), ("numba", "matmul"), ("numba", "dot")])
+@pytest.mark.parametrize(("backend", "name"), [("numpy", "matmul"), ("numba", "_add_pieces"), ("numba", "affine")])
 def test_a_product_that_is_left_out_is_noticed(backend: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = case_of("lstm", backend)
     _, plan = account.operations(case, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from hfrnn.arrays.backend import Array
 from hfrnn.errors import InputError
@@ -22,12 +23,12 @@ class Block:
     start: int
     transposed: bool = False
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of entries."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def stop(self) -> int:
         """Index after the last entry in the flat vector."""
         return self.start + self.size

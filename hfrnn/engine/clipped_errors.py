@@ -31,6 +31,10 @@ class StepwiseKernel:
     tapes: dict[str, list[Tape]] = field(default_factory=dict)
     """The tapes of the steps of a segment, by the prefix of its own tape."""
 
+    def takes_factors(self, tape: Tape) -> bool:
+        """Return that the arrays are cut into steps."""
+        return False
+
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
         """Run `Kernel.forward` step by step."""
         K, B, _ = U.shape

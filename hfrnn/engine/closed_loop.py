@@ -154,6 +154,7 @@ class LoopInputs(InputMap):
         self.gain, self.offset = (asarray(each, dtype=kind) for each in (feedback.gain, feedback.offset))
         x: Array = asarray(batch.inputs, dtype=scratch.dtype).copy()
         self.values = self.x = x
+        self.narrow = None  # U is more than the factors
         self.Rx = backend.zeros((batch.T, batch.B, n_in), scratch.dtype)
         self.dx, self._of_output = (backend.zeros((1, batch.B, n_in), scratch.dtype) for _ in range(2))
 
@@ -213,6 +214,7 @@ class ClosedLoopSweep(Sweep):
     """The passes of one shard whose inputs may be outputs of the step before: a `Sweep` with segments of one step."""
 
     inputs: LoopInputs
+    factors_adjoints = False
 
     def __init__(self, layout: Layout, batch: Batch, total_weight: float, loop: LoopOfBatch, **how: Any) -> None:
         super().__init__(layout, batch, total_weight, **{**how, "boundaries": range(batch.T + 1)})

@@ -18,12 +18,14 @@ A parameter block feeds only some of the slots. It has no columns for the other 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray, RowGroups, RowSums
 from hfrnn.engine.layers import Columns, Layer
-from hfrnn.kernels.base import Arrays
+from hfrnn.kernels.base import Arrays, Factors
+from hfrnn.kernels.narrow import narrow_products
 from hfrnn.kernels.pointwise import add_bias_gradient, add_outer_products, matrix_product, rows
 
 Groups = dict[str, Arrays]
@@ -53,6 +55,23 @@ class InputMap:
         self._groups: dict[tuple[int, int], RowSums | RowGroups] = {}
         real_kind = "float64" if scratch.dtype.kind == "c" else scratch.dtype
         self.values = None if inputs.ndim == 2 else backend.asarray(inputs, dtype=real_kind)
+        self.narrow = self._narrow_products()
+        self.extended = None if self.narrow is None else _with_ones(self.xp, self.values)  # (T, B, n_in + 1)
+
+    def _narrow_products(self) -> Any:
+        """Return the compiled products with a few inputs, if they serve this map: real values that feed all slots."""
+        found, layer = narrow_products(self.backend.variants), self.layers[0]
+        whole = self.values is not None and layer.direct.width == layer.slots and len(layer.direct.runs) == 1
+        return found if found and whole and found.serves(self.scratch, self.n_in + 1, layer.slots) else None
+
+    def factors(self, p: Groups, span: slice) -> Factors:
+        """Return U of the first layer by its factors: the inputs and a 1, and W_x with b as its last row (F1, R1)."""
+        layer, own = self.layers[0], p["layer0"]
+        W = self.scratch.get("input_factor", (self.n_in + 1, layer.slots))
+        W[:-1], W[-1] = own["W_x"], 0
+        for start, first, width in layer.bias.runs:
+            W[-1, start : start + width] = own["b"][first : first + width]
+        return Factors(self.extended[span], W)  # type: ignore[index]
 
     def forward(self, l: int, p: Groups, span: slice, below: Array | None, U: Array) -> None:
         """Compute U (K, B, slots) of layer l for the steps of `span`. `below` is what the layer below hands up."""
@@ -79,6 +98,9 @@ class InputMap:
     ) -> None:
         """Add the weight gradients of layer l to grad, and its part to dbelow (K, B, width of the layer below)."""
         layer, own, gown = self.layers[l], p[f"layer{l}"], grad[f"layer{l}"]
+        if l == 0 and self.narrow is not None and gown["W_x"].ndim == 2:
+            self._add_narrow_gradient(layer, gown, dU, span)
+            return
         if layer.direct.width:
             self._add_gradient(gown["W_x"], layer.direct, self._inputs(p, span), dU, span)  # B1
             if self.embedding is not None:
@@ -175,6 +197,15 @@ class InputMap:
             else:
                 add_outer_products(self.backend, one_hot, dUc, target, self.scratch)
 
+    def _add_narrow_gradient(self, layer: Layer, grad: Arrays, dU: Array, span: slice) -> None:
+        """Add the gradients of W_x and b, with one pass over dU."""
+        sums = self.scratch.get("input_sums", (self.n_in + 1, layer.slots))
+        sums[...] = 0
+        self.narrow.add_gradient(self.extended[span], dU, sums)  # type: ignore[index]
+        grad["W_x"] += sums[:-1]  # B1
+        for start, first, width in layer.bias.runs:
+            grad["b"][first : first + width] += sums[-1, start : start + width]  # B1
+
     def _add_rows(self, table: Array, values: Array, span: slice) -> None:
         """Add the values (K, B, m) to the rows of their symbols in a table (n_in, m), or (n_in, m, P) for P parts."""
         if table.ndim == 2:
@@ -214,3 +245,11 @@ class InputMap:
         for start, first, width in columns.runs:
             self.xp.matmul(rows(dU)[:, start : start + width], W[:, first : first + width].T, out=de)
             self._add_rows(dE, de.reshape(*dU.shape[:2], -1), span)
+
+
+def _with_ones(xp: Any, values: Array) -> Array:
+    """Return values (T, B, n) with a column of ones behind them, (T, B, n + 1)."""
+    T, B, n = values.shape
+    found = xp.ones((T, B, n + 1), dtype=values.dtype)
+    found[:, :, :n] = values
+    return found

@@ -205,25 +205,24 @@ class Layout:
         """Whether a gradient can have one row per part of the sequences."""
         return self.head.separates_sequences and all(layer.kernel.separates_parts for layer in self.layers)
 
-    def groups(self, theta: Array, transposes: Buffers | None = None) -> dict[str, dict[str, Array]]:
+    def groups(
+        self, theta: Array, buffers: Buffers | None = None, name: str = "", backward: bool = True
+    ) -> dict[str, dict[str, Array]]:
         """Return the views grouped by the first part of their names: `embedding`, `layer0`, ..., `output`.
 
         With theta (P, n_parameters), one row per part, the views have the axis of P last: (n, m, P) for a matrix. With
-        buffers `transposes`, the groups also hold copies `NAME.T` of the transposed matrices that the kernels' backward
-        uses at every step.
+        buffers, the groups also hold the copies of `Kernel.prepare`, in buffers whose names start with `name`; without
+        `backward`, only those for forward and R-forward.
         """
-        names = ["embedding", "output", *(f"layer{l}" for l in range(len(self.layers)))]
-        groups: dict[str, dict[str, Array]] = {name: {} for name in names}
+        parts = ["embedding", "output", *(f"layer{l}" for l in range(len(self.layers)))]
+        groups: dict[str, dict[str, Array]] = {part: {} for part in parts}
         views = self.views(theta) if theta.ndim == 1 else self.parameters.views_of_rows(theta)
-        for name, view in views.items():
-            group, block = name.split(".", 1)
+        for whole, view in views.items():
+            group, block = whole.split(".", 1)
             groups[group][block] = view
-        if transposes is not None:
+        if buffers is not None:
             for l, layer in enumerate(self.layers):
-                for name in layer.kernel.transposed:
-                    W_T = groups[f"layer{l}"][name].swapaxes(-1, -2)
-                    groups[f"layer{l}"][f"{name}.T"] = transposes.get(f"{l}.{name}.T", W_T.shape)
-                    groups[f"layer{l}"][f"{name}.T"][...] = W_T
+                layer.kernel.prepare(groups[f"layer{l}"], buffers, f"{name}{l}.", backward)
         return groups
 
     def init(self, seed: int = 0, initializer: str = "papers", spectral_radius: float = 1.1, **scales: float) -> Array:

@@ -29,7 +29,7 @@ from hfrnn.engine.noise import NoiseOfBatch
 from hfrnn.engine.plan import Keep
 from hfrnn.engine.states import SegmentStates, States
 from hfrnn.errors import InputError
-from hfrnn.kernels.base import Tape
+from hfrnn.kernels.base import Factors, Tape
 
 
 @dataclass
@@ -85,6 +85,9 @@ class Sweep:
         Largest absolute value of an entry of the error between two time steps (`clipped_errors.py`). A sweep with this
         limit computes gradients only.
     """
+
+    factors_adjoints = True
+    """Whether nothing but the head adds to the adjoint of the uppermost layer."""
 
     def __init__(
         self, layout: Layout, batch: Batch, total_weight: float, *, boundaries: Sequence[int] | None = None,
@@ -169,7 +172,7 @@ class Sweep:
 
     def product(self, v: Array, out: Array, structural: float = 0.0) -> None:
         """Add this shard's part of G v, with structural damping (SPEC 5), to `out` (n_parameters,)."""
-        head, vgroups, grad = self.layout.head, self.layout.groups(v), self.layout.groups(out)
+        head, vgroups, grad = self.layout.head, self._direction(v), self.layout.groups(out)
         self._rforward_over_segments(vgroups)
 
         def adjoint(segment: Segment, dhs: list[Array]) -> None:
@@ -253,7 +256,7 @@ class Sweep:
 
     def jacobian_product(self, v: Array) -> Array:
         """Return J v, the tangent of the outputs along v: (T, B, n_outputs), 0 in the padding."""
-        head, vgroups = self.layout.head, self.layout.groups(v)
+        head, vgroups = self.layout.head, self._direction(v)
         Rz = self.backend.empty((self.batch.T, self.batch.B, head.n_outputs), self.scratch.dtype)
 
         def collect(segment: Segment) -> None:
@@ -287,7 +290,7 @@ class Sweep:
 
         With `records`, a backward pass may follow. The tapes then hold all segments, or the last one for Keep.NOTHING.
         """
-        self.p = self.layout.groups(theta, self.scratch if records else None)
+        self.p = self.layout.groups(theta, self.scratch, backward=records)
         state, last = self.states.initial(self.p), len(self.segments) - 1
         for s, segment in enumerate(self.segments):
             if records:
@@ -319,7 +322,7 @@ class Sweep:
                 self._restore(s)
                 if v is not None and self.keep is Keep.NOTHING:
                     self._rforward(segment, v, self.states.saved("Rstate", s))
-            dhs = [self.scratch.get(f"dhs{l}", h.shape) for l, h in enumerate(segment.hs)]
+            dhs = self._places_of_adjoints(segment)
             for l, dh in enumerate(dhs):
                 if l not in self.layout.head.widths:
                     dh[...] = 0
@@ -328,6 +331,23 @@ class Sweep:
             dstate = self._backward(segment, dhs, dstate, grad, preactivation_adjoints)
         self.start_adjoint = dstate
         self.states.add_gradient(dstate, grad)
+
+    def _maps_in_loops(self, l: int, kernel: Any, tape: Tape) -> bool:
+        """Return whether the loops of a layer compute its few inputs' part of U themselves."""
+        return l == 0 and self.inputs.narrow is not None and kernel.takes_factors(tape)
+
+    def _places_of_adjoints(self, segment: Segment) -> list[Any]:
+        """Return where the head writes the adjoint of each layer: an array, or the `Factors` of the uppermost."""
+        head, last = self.layout.head, len(segment.hs) - 1
+        places: list[Any] = [self.scratch.get(f"dhs{l}", h.shape) for l, h in enumerate(segment.hs[:-1])]
+        whole = list(head.widths) == [last] and head.leaves_factors(segment.scored, _steps(segment), segment.head_tape)
+        if whole and self.factors_adjoints and self.kernels[last].takes_factors(segment.tapes[last]):
+            return [*places, Factors(None, None)]
+        return [*places, self.scratch.get(f"dhs{last}", segment.hs[last].shape)]
+
+    def _direction(self, v: Array) -> Groups:
+        """Return a direction in parameter space, by group, for R-forward."""
+        return self.layout.groups(v, self.scratch, "R", backward=False)
 
     def _restore(self, s: int) -> None:
         """Run forward over segment s again, if its tapes no longer hold it."""
@@ -342,10 +362,13 @@ class Sweep:
         segment.hs = []
         for l, (kernel, tape) in enumerate(zip(self.kernels, segment.tapes, strict=True)):
             tape.records = records
-            U = self.scratch.get("U", (_steps(segment), self.batch.B, self.layout.layers[l].slots))
-            self.inputs.forward(l, self.p, segment.span, below, U)
-            if self.noise is not None:
-                self.noise.add(l, segment.span, U)
+            if self.noise is None and self._maps_in_loops(l, kernel, tape):
+                U = self.inputs.factors(self.p, segment.span)
+            else:
+                U = self.scratch.get("U", (_steps(segment), self.batch.B, self.layout.layers[l].slots))
+                self.inputs.forward(l, self.p, segment.span, below, U)
+                if self.noise is not None:
+                    self.noise.add(l, segment.span, U)
             below, layer_state = kernel.forward(self.p[f"layer{l}"], U, state[l], tape)
             segment.hs.append(below)
             after.append(layer_state)
@@ -356,8 +379,11 @@ class Sweep:
         after: States = []
         segment.Rhs = []
         for l, (layer, tape) in enumerate(zip(self.layout.layers, segment.tapes, strict=True)):
-            RU = self.scratch.get("RU", (_steps(segment), self.batch.B, layer.slots))
-            self.inputs.rforward(l, self.p, v, segment.span, below, Rbelow, RU)
+            if self._maps_in_loops(l, layer.kernel, tape):
+                RU = self.inputs.factors(v, segment.span)
+            else:
+                RU = self.scratch.get("RU", (_steps(segment), self.batch.B, layer.slots))
+                self.inputs.rforward(l, self.p, v, segment.span, below, Rbelow, RU)
             group = f"layer{l}"
             Rbelow, layer_state = layer.kernel.rforward(self.p[group], v[group], tape, RU, Rstate[l])
             below = segment.hs[l]
@@ -428,8 +454,14 @@ class Sweep:
 
         The other metrics return it instead, as one adjoint of the pre-activation per layer.
         """
+        if self.metric == "hidden" and isinstance(dhs[-1], Factors):
+            weights = self.scratch.get("damping", dhs[-1].shape[:2])
+            weights[...] = strength if self.mask is None else strength * self.mask[segment.span][:, :, 0]
+            dhs[-1].weights, dhs[-1].Rh = weights, segment.Rhs[-1]
         terms = []
         for l, Rhs in enumerate(segment.Rhs):
+            if isinstance(dhs[l], Factors):
+                continue
             tangent = segment.tapes[l]["Ra"] if self.metric == "preactivation" else Rhs
             term = self.scratch.get(f"structural{l}", tangent.shape)
             self.xp.multiply(tangent, strength, out=term)
@@ -438,7 +470,7 @@ class Sweep:
             terms.append(term)
         if self.metric != "hidden":
             return terms
-        for dh, term in zip(dhs, terms, strict=True):
+        for dh, term in zip(dhs, terms, strict=False):  # without the last one, where it is `Factors`
             dh += term
         return None
 

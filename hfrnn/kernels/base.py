@@ -36,6 +36,32 @@ class Slot:
         check_fields(self)
 
 
+@dataclass
+class Factors:
+    """An array (K, B, m) by its factors, for loops that compute a step of it where they use it: x @ W + weights * Rh.
+
+    Attributes
+    ----------
+    x : (K, B, n) array
+        With a small n.
+    W : (n, m) array
+    weights : (K, B) array, optional
+    Rh : (K, B, m) array, optional
+        Only with `weights`.
+    """
+
+    x: Array
+    W: Array
+    weights: Array | None = None
+    Rh: Array | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The shape (K, B, m)."""
+        K, B, _ = self.x.shape
+        return K, B, self.W.shape[1]
+
+
 class Tape:
     """The arrays that forward leaves for rforward and backward, for one layer and one segment of time.
 
@@ -151,6 +177,21 @@ class Kernel:
     def above(self) -> Kernel:
         """Return the kernel for a layer above the first: this one, except where the first layer is of another kind."""
         return self
+
+    def takes_factors(self, tape: Tape) -> bool:
+        """Return whether the routines also take `Factors` for U, RU and dhs, with what a tape asks for."""
+        return False
+
+    def prepare(self, p: Arrays, buffers: Buffers, name: str, backward: bool) -> None:
+        """Add to p copies of the recurrent matrices in the forms that the routines use at every step.
+
+        A sweep calls this once for all segments. The copies are buffers whose names start with `name`. Those that only
+        `backward` uses are made where it will run: the transposes, `NAME.T` (see `transposed`).
+        """
+        for matrix in self.transposed if backward else ():
+            W_T = p[matrix].swapaxes(-1, -2)
+            p[f"{matrix}.T"] = buffers.get(f"{name}{matrix}.T", W_T.shape)
+            p[f"{matrix}.T"][...] = W_T
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the recurrent parameters' shapes by name."""

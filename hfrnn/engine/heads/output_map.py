@@ -24,7 +24,8 @@ from typing import Any
 
 from hfrnn.arrays.backend import Array, Backend, HostArray
 from hfrnn.errors import InputError
-from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.kernels.base import Arrays, Factors, Tape
+from hfrnn.kernels.narrow import narrow_products
 from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product
 from hfrnn.losses import LossDeclaration
 
@@ -67,6 +68,11 @@ class OutputMap:
 
     def forward(self, p: Arrays, hs: ByLayer, tape: Tape, z: Array) -> Array:
         """Write the outputs to z (K, B, n_out), and return it."""
+        narrow = self.narrow(tape)
+        if narrow is not None:
+            ((l, name),) = self.matrices.items()
+            narrow.multiply(hs[l], p[name], self._bias(p), z, tape.shared)  # F1
+            return z
         self._add(p, hs, tape, z, start=True)  # F1
         if self.bias is not None:
             z += p[self.bias]
@@ -74,11 +80,27 @@ class OutputMap:
 
     def rforward(self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, tape: Tape, Rz: Array) -> Array:
         """Write the tangent of the outputs along v to Rz (K, B, n_out), and return it."""
+        narrow = self.narrow(tape)
+        if narrow is not None:
+            ((l, name),) = self.matrices.items()
+            narrow.multiply(Rhs[l], p[name], self._bias(v), Rz, tape.shared, hs[l], v[name])  # R1
+            return Rz
         self._add(p, Rhs, tape, Rz, start=True)
         self._add(v, hs, tape, Rz, start=False)  # R1
         if self.bias is not None:
             Rz += v[self.bias]
         return Rz
+
+    def narrow(self, tape: Tape) -> Any:
+        """Return the compiled products with a few outputs, if they serve this map; else None."""
+        found = narrow_products(tape.backend.variants)
+        if found is None or len(self.widths) != 1:
+            return None
+        (width,) = self.widths.values()
+        return found if found.serves(tape.shared, self.n_out, width) else None
+
+    def _bias(self, p: Arrays) -> Array | None:
+        return None if self.bias is None else p[self.bias]
 
     def _add(self, p: Arrays, hs: ByLayer, tape: Tape, z: Array, start: bool) -> None:
         """Add sum_l hs[l] @ W[l] to z, or overwrite z with it if `start`."""
@@ -90,10 +112,20 @@ class OutputMap:
                 z += product(tape, hs[l], p[name], out=tape.scratch("output", *z.shape))
 
     def backward(self, p: Arrays, hs: ByLayer, dz: Array, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
-        """Write the adjoints dhs[l] that follow from dz (K, B, n_out), and add the weight gradients to grad."""
+        """Write the adjoints dhs[l] that follow from dz (K, B, n_out), and add the weight gradients to grad.
+
+        Where dhs[l] is `Factors`, dz becomes one of them.
+        """
+        narrow = self.narrow(tape)
         for l, name in self.matrices.items():
-            product(tape, dz, p[name].T, out=dhs[l])  # B1
-            add_weight_gradient(tape, hs[l], dz, grad[name])  # B2
+            if isinstance(dhs[l], Factors):
+                dhs[l].x, dhs[l].W = dz, p[name].T  # B1
+            else:
+                product(tape, dz, p[name].T, out=dhs[l])  # B1
+            if narrow is not None and grad[name].ndim == 2:
+                narrow.add_gradient(dz, hs[l], grad[name].T)  # B2
+            else:
+                add_weight_gradient(tape, hs[l], dz, grad[name])  # B2
         if self.bias is not None:
             add_bias_gradient(dz, grad[self.bias])  # B2
 
@@ -204,6 +236,13 @@ class Head(LossDeclaration):
 
     # ------------------------------------------------------------------ all outputs
 
+    def leaves_factors(self, scored: Any, K: int, tape: Tape) -> bool:
+        """Return whether the adjoint of the only layer that feeds the output may be `Factors`, in a segment of K steps.
+
+        They stand for all steps, and their sum is over the outputs.
+        """
+        return False
+
     def outputs(self, p: Arrays, hs: ByLayer, tape: Tape) -> Array:
         """Return the outputs z (K, B, n_outputs), an array of the tape."""
         return self.map.forward(p, hs, tape, tape.new("z", *first_of(hs, self.widths), self.map.n_out))
@@ -235,7 +274,7 @@ class ScoredSteps:
 
     def of(self, hs: ByLayer, widths: Mapping[int, int]) -> dict[int, Array]:
         """Return the scored steps of each layer that feeds the output, as views."""
-        return {l: hs[l][self.steps] for l in widths}
+        return {l: hs[l] if isinstance(hs[l], Factors) else hs[l][self.steps] for l in widths}
 
 
 class FullHead(Head):
@@ -268,6 +307,9 @@ class FullHead(Head):
         losses[scored.steps] = found
         return losses
 
+    def leaves_factors(self, scored: ScoredSteps | None, K: int, tape: Tape) -> bool:
+        return (scored is None or scored.steps == slice(0, K)) and self.map.narrow(tape) is not None
+
     def gradient(self, p: Arrays, hs: ByLayer, scored: ScoredSteps, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
         if scored:
             dz = tape["z"]
@@ -295,8 +337,9 @@ class FullHead(Head):
     def _clear_unscored(self, scored: ScoredSteps, dhs: ByLayer) -> None:
         """Set the adjoints of all other steps to 0."""
         for l in self.widths:
-            dhs[l][: scored.steps.start] = 0
-            dhs[l][scored.steps.stop :] = 0
+            if not isinstance(dhs[l], Factors):
+                dhs[l][: scored.steps.start] = 0
+                dhs[l][scored.steps.stop :] = 0
 
     def predict(self, xp: Any, z: Array, targets: Array, shares: Array | None = None) -> Array:
         """Replace z by the prediction p in place; return every step's sum of its outputs' losses times `shares`."""

@@ -12,8 +12,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import llvmlite.binding as llvm
 from numba import njit
 from numba.core.caching import FunctionCache
+from numba.core.ccallback import CFunc
 
 from hfrnn.errors import UncachedWarning
 
@@ -69,3 +71,15 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         return loop
 
     return decorate
+
+
+def compiled_once(function: Callable[..., Any], signature: Any, name: str) -> Any:
+    """Compile a function of pointers and numbers; return what loops call, under this name, instead of a copy of it."""
+    found: Any = CFunc(function, (signature.args, signature.return_type), locals={}, options={"error_model": "numpy"})
+    try:
+        found._cache = _Cache(function)
+    except RuntimeError as error:
+        _note(error)
+    found.compile()
+    llvm.add_symbol(name, found.address)
+    return found

@@ -13,26 +13,26 @@ from hfrnn.kernels.numba.pointwise import ONE, inlined, sigma, tanh
 
 
 @inlined
-def standard_step(t: int, U: Array, cs: Array, hs: Array, k: Array) -> None:
+def standard_step(t: int, a: Array, cs: Array, hs: Array) -> None:
     _, B, H = hs.shape
     old, new = t % 2, (t + 1) % 2
     for b in range(B):
         for j in range(H):
-            i, f = sigma(k[0, b, 0, j] + U[t, b, 0, j]), sigma(k[0, b, 1, j] + U[t, b, 1, j])  # F1
-            o, g = sigma(k[0, b, 2, j] + U[t, b, 2, j]), tanh(k[0, b, 3, j] + U[t, b, 3, j])  # F1, F2
+            i, f = sigma(a[b, j]), sigma(a[b, H + j])  # F1
+            o, g = sigma(a[b, 2 * H + j]), tanh(a[b, 3 * H + j])  # F1, F2
             c = f * cs[old, b, j] + i * g  # F3
             cs[new, b, j] = c
             hs[t + 1, b, j] = o * tanh(c)  # F4
 
 
 @inlined
-def standard_linearized(t: int, U: Array, cs: Array, hs: Array, k: Array, f_kept: Array, k_c: Array) -> None:
+def standard_linearized(t: int, a: Array, cs: Array, hs: Array, k: Array, f_kept: Array, k_c: Array) -> None:
     _, B, H = hs.shape
     old, new = t % 2, (t + 1) % 2
     for b in range(B):
         for j in range(H):
-            i, f = sigma(k[t, b, 0, j] + U[t, b, 0, j]), sigma(k[t, b, 1, j] + U[t, b, 1, j])  # F1
-            o, g = sigma(k[t, b, 2, j] + U[t, b, 2, j]), tanh(k[t, b, 3, j] + U[t, b, 3, j])  # F1, F2
+            i, f = sigma(a[b, j]), sigma(a[b, H + j])  # F1
+            o, g = sigma(a[b, 2 * H + j]), tanh(a[b, 3 * H + j])  # F1, F2
             before = cs[old, b, j]
             c = f * before + i * g  # F3
             z = tanh(c)
@@ -47,26 +47,26 @@ def standard_linearized(t: int, U: Array, cs: Array, hs: Array, k: Array, f_kept
 
 
 @inlined
-def krause_step(t: int, U: Array, cs: Array, hs: Array, k: Array) -> None:
+def krause_step(t: int, a: Array, cs: Array, hs: Array) -> None:
     _, B, H = hs.shape
     old, new = t % 2, (t + 1) % 2
     for b in range(B):
         for j in range(H):
-            i, f = sigma(k[0, b, 0, j] + U[t, b, 0, j]), sigma(k[0, b, 1, j] + U[t, b, 1, j])  # F1
-            o, g = sigma(k[0, b, 2, j] + U[t, b, 2, j]), k[0, b, 3, j] + U[t, b, 3, j]  # F1, F2
+            i, f = sigma(a[b, j]), sigma(a[b, H + j])  # F1
+            o, g = sigma(a[b, 2 * H + j]), a[b, 3 * H + j]  # F1, F2
             c = f * cs[old, b, j] + i * g  # F3
             cs[new, b, j] = c
             hs[t + 1, b, j] = tanh(c * o)  # F4
 
 
 @inlined
-def krause_linearized(t: int, U: Array, cs: Array, hs: Array, k: Array, f_kept: Array, k_c: Array) -> None:
+def krause_linearized(t: int, a: Array, cs: Array, hs: Array, k: Array, f_kept: Array, k_c: Array) -> None:
     _, B, H = hs.shape
     old, new = t % 2, (t + 1) % 2
     for b in range(B):
         for j in range(H):
-            i, f = sigma(k[t, b, 0, j] + U[t, b, 0, j]), sigma(k[t, b, 1, j] + U[t, b, 1, j])  # F1
-            o, g = sigma(k[t, b, 2, j] + U[t, b, 2, j]), k[t, b, 3, j] + U[t, b, 3, j]  # F1, F2
+            i, f = sigma(a[b, j]), sigma(a[b, H + j])  # F1
+            o, g = sigma(a[b, 2 * H + j]), a[b, 3 * H + j]  # F1, F2
             before = cs[old, b, j]
             c = f * before + i * g  # F3
             h = tanh(c * o)  # F4
@@ -82,29 +82,27 @@ def krause_linearized(t: int, U: Array, cs: Array, hs: Array, k: Array, f_kept: 
 
 
 @inlined
-def cell_rforward(
-    t: int, Ra: Array, recurrent: Array, RU: Array, k: Array, f: Array, k_c: Array, Rc: Array, Rhs: Array
-) -> None:
-    """Rc (B, H) changes from that of step t-1 to that of step t; the tangent of a is Ra + recurrent + RU."""
+def cell_rforward(t: int, Ra: Array, k: Array, f: Array, k_c: Array, Rc: Array, Rhs: Array) -> None:
+    """Rc (B, H) changes from that of step t-1 to that of step t; Ra (B, at least 4H) is the tangent of a."""
     _, B, H = Rhs.shape
     for b in range(B):
         for j in range(H):
-            Ri = k[t, b, 0, j] * (Ra[t, b, 0, j] + recurrent[b, 0, j] + RU[t, b, 0, j])
-            Rf = k[t, b, 1, j] * (Ra[t, b, 1, j] + recurrent[b, 1, j] + RU[t, b, 1, j])
-            Ro = k[t, b, 2, j] * (Ra[t, b, 2, j] + recurrent[b, 2, j] + RU[t, b, 2, j])
-            Rg = k[t, b, 3, j] * (Ra[t, b, 3, j] + recurrent[b, 3, j] + RU[t, b, 3, j])
+            Ri = k[t, b, 0, j] * Ra[b, j]
+            Rf = k[t, b, 1, j] * Ra[b, H + j]
+            Ro = k[t, b, 2, j] * Ra[b, 2 * H + j]
+            Rg = k[t, b, 3, j] * Ra[b, 3 * H + j]
             R = f[t, b, j] * Rc[b, j] + Ri + Rf + Rg  # R1
             Rc[b, j] = R
             Rhs[t, b, j] = Ro + k_c[t, b, j] * R  # R2
 
 
 @inlined
-def cell_backward(t: int, dh: Array, dhs: Array, dc: Array, k: Array, f: Array, k_c: Array, da: Array) -> None:
-    """dc (B, H) changes from the adjoint of c_t to that of c_{t-1}; the adjoint of h_t is dh (B, H) + dhs[t]."""
-    B, H = dh.shape
+def cell_backward(t: int, dh: Array, dc: Array, k: Array, f: Array, k_c: Array, da: Array) -> None:
+    """dc (B, H) changes from the adjoint of c_t to that of c_{t-1}; the adjoint of h_t is dh (B, at least H)."""
+    B, H = dc.shape
     for b in range(B):
         for j in range(H):
-            dh_t = dh[b, j] + dhs[t, b, j]
+            dh_t = dh[b, j]
             dc_t = dc[b, j] + k_c[t, b, j] * dh_t  # B1
             da[t, b, 0, j] = k[t, b, 0, j] * dc_t  # B2
             da[t, b, 1, j] = k[t, b, 1, j] * dc_t  # B2

@@ -2,93 +2,107 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import gru as reference
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.fused import is_fused
 from hfrnn.kernels.numba.pointwise import ONE, compile_loop, parts, sigma, tanh
-from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
+from hfrnn.kernels.numba.products import (
+    PackedMatrices,
+    add_weight_gradient,
+    adjoint_of_state,
+    adjoint_terms,
+    affine,
+    packed,
+    packed_product,
+    packed_transpose,
+    terms_of_two,
+    wide,
+)
 
 
 @compile_loop
 def gru_forward(
-    W: Array, W_g: Array, U: Array, hs: Array, a: Array, rz: Array, q: Array, a_g: Array, k_rz: Array
-) -> None:
-    K, B, _, H = U.shape
-    recorded = k_rz.shape[0] == K
+    W: Array, W_g: Array, U: Array, l: int, z: Array, Z: Array, Z_g: Array, hs: Array, rz: Array, q: Array, k_g: Array,
+    k_rz: Array, a: Array,
+) -> None:  # fmt: skip
+    (K, B), H = z.shape[:2], hs.shape[2]
+    recorded = k_rz.shape[0] > 0
     for t in range(K):
         s = t if recorded else 0
-        np.dot(hs[t], W, a[s])
+        affine(t, U, 0, H, hs[t], W, 0, hs[t], W, l, z, Z, 2 * H, a)
         for b in range(B):
             for j in range(H):
-                r = sigma(rz[s, b, 0, j] + U[t, b, 0, j])  # F1
+                r = sigma(a[b, j])  # F1
                 rz[s, b, 0, j] = r
-                rz[s, b, 1, j] = sigma(rz[s, b, 1, j] + U[t, b, 1, j])  # F1
+                rz[s, b, 1, j] = sigma(a[b, H + j])  # F1
                 q[s, b, j] = r * hs[t, b, j]  # F2
-        np.dot(q[s], W_g, a_g[s])
+        affine(t, U, 2 * H, H, q[s], W_g, 0, q[s], W_g, l, z, Z_g, H, a)
         for b in range(B):
             for j in range(H):
-                g = tanh(a_g[s, b, j] + U[t, b, 2, j])  # F3
-                z, before = rz[s, b, 1, j], hs[t, b, j]
-                hs[t + 1, b, j] = (before - g) * z + g  # F4
+                g = tanh(a[b, j])  # F3
+                z_t, before = rz[s, b, 1, j], hs[t, b, j]
+                hs[t + 1, b, j] = (before - g) * z_t + g  # F4
                 if recorded:
                     r = rz[s, b, 0, j]
                     k_rz[t, b, 0, j] = (ONE - r) * r * before  # L1
-                    k_rz[t, b, 1, j] = (ONE - z) * z * (before - g)  # L2
-                    a_g[t, b, j] = (ONE - g * g) * (ONE - z)  # L3
+                    k_rz[t, b, 1, j] = (ONE - z_t) * z_t * (before - g)  # L2
+                    k_g[t, b, j] = (ONE - g * g) * (ONE - z_t)  # L3
 
 
 @compile_loop
 def gru_rforward(
-    W: Array, W_g: Array, Rh: Array, Ra: Array, Ra_g: Array, RU: Array, rz: Array, k_rz: Array, k_g: Array,
-    Rhs: Array, wide: Array, gates: Array, Rq: Array, work: Array,
+    W: Array, V: Array, W_g: Array, V_g: Array, hs: Array, q: Array, Rh: Array, RU: Array, l: int, z: Array, Z: Array,
+    Z_g: Array, rz: Array, k_rz: Array, k_g: Array, Rhs: Array, Rq: Array, Ra: Array, Ra_g: Array,
 ) -> None:  # fmt: skip
-    K, B, _, H = RU.shape
+    K, B, H = Rhs.shape
     for t in range(K):
         previous = Rh if t == 0 else Rhs[t - 1]
-        np.dot(previous, W, wide)
+        affine(t, RU, 0, H, hs[t], V, H, previous, W, l, z, Z, 2 * H, Ra)  # R1
         for b in range(B):
             for j in range(H):
-                Ra_r = Ra[t, b, 0, j] + RU[t, b, 0, j] + gates[b, 0, j]  # R1
-                Rq[b, j] = rz[t, b, 0, j] * previous[b, j] + k_rz[t, b, 0, j] * Ra_r  # R2
-        np.dot(Rq, W_g, work)
+                Rq[b, j] = rz[t, b, 0, j] * previous[b, j] + k_rz[t, b, 0, j] * Ra[b, j]  # R2
+        affine(t, RU, 2 * H, H, q[t], V_g, H, Rq, W_g, l, z, Z_g, H, Ra_g)  # R3
         for b in range(B):
             for j in range(H):
-                Ra_z = Ra[t, b, 1, j] + RU[t, b, 1, j] + gates[b, 1, j]  # R1
-                R = work[b, j] + Ra_g[t, b, j] + RU[t, b, 2, j]  # R3
-                Rhs[t, b, j] = rz[t, b, 1, j] * previous[b, j] + k_rz[t, b, 1, j] * Ra_z + k_g[t, b, j] * R  # R4
+                R = k_rz[t, b, 1, j] * Ra[b, H + j] + k_g[t, b, j] * Ra_g[b, j]
+                Rhs[t, b, j] = rz[t, b, 1, j] * previous[b, j] + R  # R4
 
 
 @compile_loop
 def gru_backward(
-    W_T: Array, W_g_T: Array, dhs: Array, rz: Array, k_rz: Array, k_g: Array, dh: Array, dq: Array, work: Array,
-    da_rz: Array, gates: Array, da_g: Array, dU: Array,
+    W_T: Array, W_g_T: Array, dhs: Array, l: int, z: Array, Z: Array, weights: Array, Rhs: Array, rz: Array,
+    k_rz: Array, k_g: Array, dh: Array, da_rz: Array, gates: Array, da_g: Array, dU: Array, work: Array,
 ) -> None:  # fmt: skip
-    K, B, H = dhs.shape
+    K, B, H = k_g.shape
     for t in range(K - 1, -1, -1):
+        adjoint_of_state(t, dhs, l, z, Z, weights, Rhs, da_rz, W_T, work)
         for b in range(B):
             for j in range(H):
-                d = dh[b, j] + dhs[t, b, j]
+                d = dh[b, j] + work[b, j]  # B4
                 dh[b, j] = d
                 gates[t, b, 1, j] = d * k_rz[t, b, 1, j]  # B1
                 da_g[t, b, j] = d * k_g[t, b, j]  # B1
-        np.dot(da_g[t], W_g_T, dq)  # B2
+        packed_product(da_g[t], W_g_T, H, work)  # B2
         for b in range(B):
             for j in range(H):
-                gates[t, b, 0, j] = dq[b, j] * k_rz[t, b, 0, j]  # B3
-        np.dot(da_rz[t], W_T, work)
-        for b in range(B):
-            for j in range(H):
+                dq = work[b, j]
+                gates[t, b, 0, j] = dq * k_rz[t, b, 0, j]  # B3
+                dh[b, j] = dh[b, j] * rz[t, b, 1, j] + dq * rz[t, b, 0, j]  # B4
                 dU[t, b, 0, j] = gates[t, b, 0, j]
                 dU[t, b, 1, j] = gates[t, b, 1, j]
                 dU[t, b, 2, j] = da_g[t, b, j]
-                dh[b, j] = dh[b, j] * rz[t, b, 1, j] + dq[b, j] * rz[t, b, 0, j] + work[b, j]  # B4
+    packed_product(da_rz[0], W_T, H, work)
+    for b in range(B):
+        for j in range(H):
+            dh[b, j] += work[b, j]  # B4
 
 
-class GRU(reference.GRU):
+class GRU(PackedMatrices, reference.GRU):
     """`gru` with compiled loops."""
+
+    def takes_factors(self, tape: Tape) -> bool:
+        return is_fused(tape)
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
         if not is_fused(tape):
@@ -99,20 +113,21 @@ class GRU(reference.GRU):
         k_rz = tape.new("k_rz", K if tape.records else 0, B, 2 * H)
         hs = tape.new("h", K + 1, B, H)  # hs[t] = h_{t-1}
         hs[0] = state["h"]
-        gru_forward(p["W_h"], p["W_hg"], parts(U, H), hs, a, parts(a, H), q, a_g, parts(k_rz, H))  # F1-F4, L1-L3
+        W, W_g, work = packed(p, "W_h", tape), packed(p, "W_hg", tape), wide(tape, "wide", B, 2 * H)
+        gru_forward(
+            W, W_g, *terms_of_two(tape, U, 2 * H), hs, parts(a, H), q, a_g, parts(k_rz, H), work
+        )  # F1-F4, L1-L3
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
         if not is_fused(tape):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, _), H = RU.shape, self.hidden
-        Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Ra_rz", K, B, 2 * H))
-        Ra_g = product(tape, tape["q"], v["W_hg"], out=tape.scratch("Ra_g", K, B, H))
-        Rhs, Rq, work = tape.new("Rh", K, B, H), tape.scratch("Rq", B, H), tape.scratch("work", B, H)
-        wide, rz, k_rz = tape.scratch("wide", B, 2 * H), parts(tape["rz"], H), parts(tape["k_rz"], H)
+        Rhs, Rq, Ra = tape.new("Rh", K, B, H), tape.scratch("Rq", B, H), wide(tape, "wide", B, 2 * H)
+        Ra_g, rz, k_rz = wide(tape, "candidate", B, H), parts(tape["rz"], H), parts(tape["k_rz"], H)
         gru_rforward(
-            p["W_h"], p["W_hg"], Rstate["h"], parts(Ra, H), Ra_g, parts(RU, H), rz, k_rz, tape["k_g"], Rhs,
-            wide, parts(wide, H), Rq, work,
+            *(packed(each, name, tape) for name in ("W_h", "W_hg") for each in (p, v)), tape["h"], tape["q"],
+            Rstate["h"], *terms_of_two(tape, RU, 2 * H), rz, k_rz, tape["k_g"], Rhs, Rq, Ra, Ra_g,
         )  # fmt: skip  # R1-R4
         return Rhs, {"h": Rhs[K - 1]}
 
@@ -126,11 +141,11 @@ class GRU(reference.GRU):
             tape.scratch("da", K, B, 2 * H),
             tape.scratch("da_g", K, B, H),
         )
-        dh, dq, work = tape.new("dh", B, H), tape.scratch("dq", B, H), tape.scratch("work", B, H)
+        dh, work = tape.new("dh", B, H), wide(tape, "wide", B, 2 * H)
         dh[...] = dstate["h"]
         gru_backward(
-            transpose(p, "W_h"), transpose(p, "W_hg"), dhs, rz, k_rz, k_g, dh, dq, work,
-            da_rz, parts(da_rz, H), da_g, parts(dU, H),
+            packed_transpose(p, "W_h", tape), packed_transpose(p, "W_hg", tape), *adjoint_terms(tape, dhs), rz, k_rz,
+            k_g, dh, da_rz, parts(da_rz, H), da_g, parts(dU, H), work,
         )  # fmt: skip  # B1-B4
         add_weight_gradient(tape, tape["h"][:K], da_rz, grad["W_h"])  # B5
         add_weight_gradient(tape, tape["q"], da_g, grad["W_hg"])  # B5

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import numpy as np
-
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import lstm as reference
 from hfrnn.kernels.base import Arrays, Tape
@@ -20,75 +18,103 @@ from hfrnn.kernels.numba.cells import (
     standard_step,
 )
 from hfrnn.kernels.numba.pointwise import compile_loop, parts
-from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
+from hfrnn.kernels.numba.products import (
+    PackedMatrices,
+    add_weight_gradient,
+    adjoint_of_state,
+    adjoint_terms,
+    affine,
+    packed,
+    packed_product,
+    packed_transpose,
+    terms,
+    wide,
+)
 
 
 @compile_loop
-def standard_forward(W: Array, U: Array, cs: Array, hs: Array, a: Array, k: Array, f: Array, k_c: Array) -> None:
-    K, recorded = U.shape[0], a.shape[0] == U.shape[0]
+def standard_forward(
+    W: Array, U: Array, l: int, z: Array, Z: Array, cs: Array, hs: Array, k: Array, f: Array, k_c: Array, a: Array
+) -> None:
+    K, H = z.shape[0], hs.shape[2]
     for t in range(K):
-        if recorded:
-            np.dot(hs[t], W, a[t])  # F1
-            standard_linearized(t, U, cs, hs, k, f, k_c)  # F2
+        affine(t, U, 0, H, hs[t], W, 0, hs[t], W, l, z, Z, 4 * H, a)  # F1
+        if k.shape[0] == K:
+            standard_linearized(t, a, cs, hs, k, f, k_c)  # F2
         else:
-            np.dot(hs[t], W, a[0])  # F1
-            standard_step(t, U, cs, hs, k)  # F2
+            standard_step(t, a, cs, hs)  # F2
 
 
 @compile_loop
-def krause_forward(W: Array, U: Array, cs: Array, hs: Array, a: Array, k: Array, f: Array, k_c: Array) -> None:
-    K, recorded = U.shape[0], a.shape[0] == U.shape[0]
+def krause_forward(
+    W: Array, U: Array, l: int, z: Array, Z: Array, cs: Array, hs: Array, k: Array, f: Array, k_c: Array, a: Array
+) -> None:
+    K, H = z.shape[0], hs.shape[2]
     for t in range(K):
-        if recorded:
-            np.dot(hs[t], W, a[t])  # F1
-            krause_linearized(t, U, cs, hs, k, f, k_c)  # F2
+        affine(t, U, 0, H, hs[t], W, 0, hs[t], W, l, z, Z, 4 * H, a)  # F1
+        if k.shape[0] == K:
+            krause_linearized(t, a, cs, hs, k, f, k_c)  # F2
         else:
-            np.dot(hs[t], W, a[0])  # F1
-            krause_step(t, U, cs, hs, k)  # F2
+            krause_step(t, a, cs, hs)  # F2
 
 
 @compile_loop
 def lstm_rforward(
-    W: Array, Rh: Array, Ra: Array, RU: Array, k: Array, f: Array, k_c: Array, Rc: Array, Rhs: Array,
-    work: Array, recurrent: Array,
+    W: Array, V: Array, hs: Array, Rh: Array, RU: Array, l: int, z: Array, Z: Array, k: Array, f: Array, k_c: Array,
+    Rc: Array, Rhs: Array, Ra: Array,
 ) -> None:  # fmt: skip
-    for t in range(Ra.shape[0]):
-        np.dot(Rh if t == 0 else Rhs[t - 1], W, work)  # R1
-        cell_rforward(t, Ra, recurrent, RU, k, f, k_c, Rc, Rhs)  # R2
+    K, _, H = Rhs.shape
+    for t in range(K):
+        affine(t, RU, 0, H, hs[t], V, H, Rh if t == 0 else Rhs[t - 1], W, l, z, Z, 4 * H, Ra)  # R1
+        cell_rforward(t, Ra, k, f, k_c, Rc, Rhs)  # R2
 
 
 @compile_loop
 def lstm_backward(
-    W_T: Array, dhs: Array, k: Array, f: Array, k_c: Array, dh: Array, dc: Array, dU: Array, da: Array
-) -> None:
-    for t in range(dhs.shape[0] - 1, -1, -1):
-        cell_backward(t, dh, dhs, dc, k, f, k_c, da)  # B1
-        np.dot(dU[t], W_T, dh)  # B2
+    W_T: Array, dhs: Array, l: int, z: Array, Z: Array, weights: Array, Rhs: Array, k: Array, f: Array, k_c: Array,
+    dh: Array, dc: Array, dU: Array, da: Array, work: Array,
+) -> None:  # fmt: skip
+    K, B, H = f.shape
+    for t in range(K - 1, -1, -1):
+        adjoint_of_state(t, dhs, l, z, Z, weights, Rhs, dU, W_T, work)  # B2
+        if t == K - 1:
+            for b in range(B):
+                for j in range(H):
+                    work[b, j] += dh[b, j]
+        cell_backward(t, work, dc, k, f, k_c, da)  # B1
+    packed_product(dU[0], W_T, H, work)  # B2
+    for b in range(B):
+        for j in range(H):
+            dh[b, j] = work[b, j]
 
 
-class LSTM(reference.LSTM):
+class LSTM(PackedMatrices, reference.LSTM):
     """`lstm` with compiled loops."""
 
     forward_loop: ClassVar[Callable[..., Any]] = staticmethod(standard_forward)
+
+    def takes_factors(self, tape: Tape) -> bool:
+        return is_fused(tape)
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
         if not is_fused(tape):
             return super().forward(p, U, state, tape)
         (K, B, _), H = U.shape, self.hidden
         cs, hs, k, f, k_c = begin_cell(tape, K, B, H, state)
-        self.forward_loop(p["W_h"], parts(U, H), cs, hs, k, parts(k, H), f, k_c)  # F1, F2
+        W, a = packed(p, "W_h", tape), wide(tape, "wide", B, 4 * H)
+        self.forward_loop(W, *terms(tape, "U.packed", U), cs, hs, parts(k, H), f, k_c, a)  # F1, F2
         return hs[1:], last_state(tape, K)
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
         if not is_fused(tape):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, S), H, k = RU.shape, self.hidden, parts(tape["k"], self.hidden)
-        Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Rgates", K, B, S))
-        Rhs, Rc, work = tape.new("Rh", K, B, H), tape.new("Rc", B, H), tape.scratch("recurrent", B, S)
+        Rhs, Rc, Ra = tape.new("Rh", K, B, H), tape.new("Rc", B, H), wide(tape, "wide", B, S)
         Rc[...] = Rstate["c"]
         lstm_rforward(
-            p["W_h"], Rstate["h"], parts(Ra, H), parts(RU, H), k, tape["f"], tape["k_c"], Rc, Rhs, work, parts(work, H)
-        )  # R1, R2
+            packed(p, "W_h", tape), packed(v, "W_h", tape), tape["h"], Rstate["h"], *terms(tape, "U.packed", RU),
+            k, tape["f"], tape["k_c"], Rc, Rhs, Ra,
+        )  # fmt: skip  # R1, R2
         return Rhs, {"h": Rhs[K - 1], "c": Rc}
 
     def backward(
@@ -101,7 +127,10 @@ class LSTM(reference.LSTM):
         dU, dh, dc = tape.scratch("dU", K, B, 4 * H), tape.new("dh", B, H), tape.new("dc", B, H)
         dh[...] = dstate["h"]
         dc[...] = dstate["c"]
-        lstm_backward(transpose(p, "W_h"), dhs, k, tape["f"], tape["k_c"], dh, dc, dU, parts(dU, H))  # B1, B2
+        W_T, work = packed_transpose(p, "W_h", tape), wide(tape, "wide", B, 4 * H)
+        lstm_backward(
+            W_T, *adjoint_terms(tape, dhs), k, tape["f"], tape["k_c"], dh, dc, dU, parts(dU, H), work
+        )  # B1, B2
         add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])  # B3
         return dU, {"h": dh, "c": dc}
 

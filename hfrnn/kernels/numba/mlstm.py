@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import numpy as np
-
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import mlstm as reference
 from hfrnn.kernels.base import Arrays, Tape
@@ -24,72 +22,100 @@ from hfrnn.kernels.numba.cells import (
 )
 from hfrnn.kernels.numba.multiplied import copy_gates, multiplied_backward, multiplied_forward, multiplied_rforward
 from hfrnn.kernels.numba.pointwise import compile_loop, parts
-from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
+from hfrnn.kernels.numba.products import (
+    PackedMatrices,
+    add_weight_gradient,
+    adjoint_of_state,
+    adjoint_terms,
+    affine,
+    packed,
+    packed_product,
+    packed_transpose,
+    terms_of_two,
+    wide,
+)
 
 
 @compile_loop
 def standard_forward(
-    W_hm: Array, W_m: Array, U: Array, U_m: Array, xi: Array, m: Array,
-    cs: Array, hs: Array, a: Array, k: Array, f: Array, k_c: Array,
+    W_hm: Array, W_m: Array, U: Array, l: int, z: Array, Z: Array, Z_m: Array, U_m: Array, xi: Array, m: Array,
+    cs: Array, hs: Array, k: Array, f: Array, k_c: Array, a: Array, left: Array, right: Array,
 ) -> None:  # fmt: skip
-    K, recorded = U.shape[0], a.shape[0] == U.shape[0]
+    K, H = z.shape[0], hs.shape[2]
     for t in range(K):
-        np.dot(hs[t], W_hm, xi[t])  # F1
-        multiplied_forward(t, 4, U, U_m, xi, m)  # F2
-        if recorded:
-            np.dot(m[t], W_m, a[t])  # F3
-            standard_linearized(t, U, cs, hs, k, f, k_c)  # F4
+        packed_product(hs[t], W_hm, H, right)  # F1
+        affine(t, U, 4 * H, 0, hs[t], W_hm, 0, hs[t], W_hm, l, z, Z_m, H, left)
+        multiplied_forward(t, left, right, U_m, xi, m)  # F2
+        affine(t, U, 0, H, m[t], W_m, 0, m[t], W_m, l, z, Z, 4 * H, a)  # F3
+        if k.shape[0] == K:
+            standard_linearized(t, a, cs, hs, k, f, k_c)  # F4
         else:
-            np.dot(m[t], W_m, a[0])  # F3
-            standard_step(t, U, cs, hs, k)  # F4
+            standard_step(t, a, cs, hs)  # F4
 
 
 @compile_loop
 def krause_forward(
-    W_hm: Array, W_m: Array, U: Array, U_m: Array, xi: Array, m: Array,
-    cs: Array, hs: Array, a: Array, k: Array, f: Array, k_c: Array,
+    W_hm: Array, W_m: Array, U: Array, l: int, z: Array, Z: Array, Z_m: Array, U_m: Array, xi: Array, m: Array,
+    cs: Array, hs: Array, k: Array, f: Array, k_c: Array, a: Array, left: Array, right: Array,
 ) -> None:  # fmt: skip
-    K, recorded = U.shape[0], a.shape[0] == U.shape[0]
+    K, H = z.shape[0], hs.shape[2]
     for t in range(K):
-        np.dot(hs[t], W_hm, xi[t])  # F1
-        multiplied_forward(t, 4, U, U_m, xi, m)  # F2
-        if recorded:
-            np.dot(m[t], W_m, a[t])  # F3
-            krause_linearized(t, U, cs, hs, k, f, k_c)  # F4
+        packed_product(hs[t], W_hm, H, right)  # F1
+        affine(t, U, 4 * H, 0, hs[t], W_hm, 0, hs[t], W_hm, l, z, Z_m, H, left)
+        multiplied_forward(t, left, right, U_m, xi, m)  # F2
+        affine(t, U, 0, H, m[t], W_m, 0, m[t], W_m, l, z, Z, 4 * H, a)  # F3
+        if k.shape[0] == K:
+            krause_linearized(t, a, cs, hs, k, f, k_c)  # F4
         else:
-            np.dot(m[t], W_m, a[0])  # F3
-            krause_step(t, U, cs, hs, k)  # F4
+            krause_step(t, a, cs, hs)  # F4
 
 
 @compile_loop
 def mlstm_rforward(
-    W_hm: Array, W_m: Array, Rh: Array, RU: Array, Rxi: Array, U_m: Array, xi: Array, Ra: Array,
-    k: Array, f: Array, k_c: Array, Rc: Array, Rhs: Array, work: Array, Rm: Array, gates: Array, recurrent: Array,
+    W_hm: Array, V_hm: Array, W_m: Array, V_m: Array, hs: Array, Rh: Array, RU: Array, l: int, z: Array, Z: Array,
+    Z_m: Array, U_m: Array, xi: Array, m: Array, k: Array, f: Array, k_c: Array, Rc: Array, Rhs: Array, Rm: Array,
+    Ra: Array, left: Array, right: Array,
 ) -> None:  # fmt: skip
-    for t in range(Ra.shape[0]):
-        np.dot(Rh if t == 0 else Rhs[t - 1], W_hm, work)  # R1
-        multiplied_rforward(t, 4, RU, Rxi, work, U_m, xi, Rm)  # R2
-        np.dot(Rm, W_m, gates)  # R3
-        cell_rforward(t, Ra, recurrent, RU, k, f, k_c, Rc, Rhs)  # R4
+    K, _, H = Rhs.shape
+    none = RU[:0]
+    for t in range(K):
+        affine(t, none, 0, H, hs[t], V_hm, H, Rh if t == 0 else Rhs[t - 1], W_hm, 0, z, Z_m, H, right)  # R1
+        affine(t, RU, 4 * H, 0, hs[t], W_hm, 0, hs[t], W_hm, l, z, Z_m, H, left)
+        multiplied_rforward(t, left, right, U_m, xi, Rm)  # R2
+        affine(t, RU, 0, H, m[t], V_m, H, Rm, W_m, l, z, Z, 4 * H, Ra)  # R3
+        cell_rforward(t, Ra, k, f, k_c, Rc, Rhs)  # R4
 
 
 @compile_loop
 def mlstm_backward(
-    W_hm_T: Array, W_m_T: Array, dhs: Array, U_m: Array, xi: Array, k: Array, f: Array, k_c: Array,
-    dh: Array, dc: Array, das: Array, da: Array, dm: Array, dxi: Array, dU: Array,
+    W_hm_T: Array, W_m_T: Array, dhs: Array, l: int, z: Array, Z: Array, weights: Array, Rhs: Array, U_m: Array,
+    xi: Array, k: Array, f: Array, k_c: Array, dh: Array, dc: Array, das: Array, da: Array, dxi: Array, dU: Array,
+    work: Array,
 ) -> None:  # fmt: skip
-    for t in range(dhs.shape[0] - 1, -1, -1):
-        cell_backward(t, dh, dhs, dc, k, f, k_c, da)  # B1
+    K, B, H = f.shape
+    for t in range(K - 1, -1, -1):
+        adjoint_of_state(t, dhs, l, z, Z, weights, Rhs, dxi, W_hm_T, work)  # B4
+        if t == K - 1:
+            for b in range(B):
+                for j in range(H):
+                    work[b, j] += dh[b, j]
+        cell_backward(t, work, dc, k, f, k_c, da)  # B1
         copy_gates(t, da, dU)
-        np.dot(das[t], W_m_T, dm)  # B2
-        multiplied_backward(t, 4, dm, U_m, xi, dxi, dU)  # B3
-        np.dot(dxi[t], W_hm_T, dh)  # B4
+        packed_product(das[t], W_m_T, H, work)  # B2
+        multiplied_backward(t, 4, work, U_m, xi, dxi, dU)  # B3
+    packed_product(dxi[0], W_hm_T, H, work)  # B4
+    for b in range(B):
+        for j in range(H):
+            dh[b, j] = work[b, j]
 
 
-class MLSTM(reference.MLSTM):
+class MLSTM(PackedMatrices, reference.MLSTM):
     """`mlstm` with compiled loops."""
 
     forward_loop: ClassVar[Callable[..., Any]] = staticmethod(krause_forward)
+
+    def takes_factors(self, tape: Tape) -> bool:
+        return is_fused(tape)
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
         if not is_fused(tape):
@@ -97,7 +123,11 @@ class MLSTM(reference.MLSTM):
         (K, B, _), H = U.shape, self.hidden
         cs, hs, k, f, k_c = begin_cell(tape, K, B, H, state)
         U_m, xi, m = tape.new("U_m", K, B, H), tape.new("xi", K, B, H), tape.new("m", K, B, H)
-        self.forward_loop(p["W_hm"], p["W_m"], parts(U, H), U_m, xi, m, cs, hs, k, parts(k, H), f, k_c)  # F1-F4
+        a, left, right = wide(tape, "wide", B, 4 * H), wide(tape, "left", B, H), wide(tape, "right", B, H)
+        self.forward_loop(
+            packed(p, "W_hm", tape), packed(p, "W_m", tape), *terms_of_two(tape, U, 4 * H), U_m, xi, m, cs, hs,
+            parts(k, H), f, k_c, a, left, right,
+        )  # fmt: skip  # F1-F4
         return hs[1:], last_state(tape, K)
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
@@ -105,14 +135,12 @@ class MLSTM(reference.MLSTM):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, _), H, f, k_c = RU.shape, self.hidden, tape["f"], tape["k_c"]
         U_m, xi, m = tape["U_m"], tape["xi"], tape["m"]
-        Rxi = product(tape, tape["h"][:K], v["W_hm"], out=tape.scratch("Rxi", K, B, H))
-        Ra = product(tape, m, v["W_m"], out=tape.scratch("Rgates", K, B, 4 * H))
-        Rhs, Rc = tape.new("Rh", K, B, H), tape.new("Rc", B, H)
-        Rm, work, recurrent = tape.scratch("Rm", B, H), tape.scratch("work", B, H), tape.scratch("recurrent", B, 4 * H)
+        Rhs, Rc, Rm = tape.new("Rh", K, B, H), tape.new("Rc", B, H), tape.scratch("Rm", B, H)
+        Ra, left, right = wide(tape, "wide", B, 4 * H), wide(tape, "left", B, H), wide(tape, "right", B, H)
         Rc[...] = Rstate["c"]
         mlstm_rforward(
-            p["W_hm"], p["W_m"], Rstate["h"], parts(RU, H), Rxi, U_m, xi, parts(Ra, H), parts(tape["k"], H), f, k_c,
-            Rc, Rhs, work, Rm, recurrent, parts(recurrent, H),
+            *(packed(each, name, tape) for name in ("W_hm", "W_m") for each in (p, v)), tape["h"], Rstate["h"],
+            *terms_of_two(tape, RU, 4 * H), U_m, xi, m, parts(tape["k"], H), f, k_c, Rc, Rhs, Rm, Ra, left, right,
         )  # fmt: skip  # R1-R4
         return Rhs, {"h": Rhs[K - 1], "c": Rc}
 
@@ -129,13 +157,15 @@ class MLSTM(reference.MLSTM):
             return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
         (K, B, H), k, f, k_c = dhs.shape, parts(tape["k"], self.hidden), tape["f"], tape["k_c"]
         U_m, xi, m, das = tape["U_m"], tape["xi"], tape["m"], tape.scratch("da", K, B, 4 * H)
-        dU, dxi, dm = tape.scratch("dU", K, B, 5 * H), tape.scratch("dxi", K, B, H), tape.scratch("dm", B, H)
-        W_hm_T, W_m_T, dh, dc = transpose(p, "W_hm"), transpose(p, "W_m"), tape.new("dh", B, H), tape.new("dc", B, H)
+        dU, dxi, work = tape.scratch("dU", K, B, 5 * H), tape.scratch("dxi", K, B, H), wide(tape, "wide", B, 4 * H)
+        W_hm_T, W_m_T = packed_transpose(p, "W_hm", tape), packed_transpose(p, "W_m", tape)
+        dh, dc = tape.new("dh", B, H), tape.new("dc", B, H)
         dh[...] = dstate["h"]
         dc[...] = dstate["c"]
         mlstm_backward(
-            W_hm_T, W_m_T, dhs, U_m, xi, k, f, k_c, dh, dc, das, parts(das, H), dm, dxi, parts(dU, H)
-        )  # B1-B4
+            W_hm_T, W_m_T, *adjoint_terms(tape, dhs), U_m, xi, k, f, k_c, dh, dc, das, parts(das, H), dxi,
+            parts(dU, H), work,
+        )  # fmt: skip  # B1-B4
         add_weight_gradient(tape, m, das, grad["W_m"])  # B5
         add_weight_gradient(tape, tape["h"][:K], dxi, grad["W_hm"])  # B5
         return dU, {"h": dh, "c": dc}

@@ -1,4 +1,4 @@
-"""The compiled multiplicative units m = U_m * xi of mrnn and the mlstm kinds, for one step; `slot` is that of U_m."""
+"""The compiled multiplicative units m = U_m * xi of the mlstm kinds, for one step; `slot` is that of U_m."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ from hfrnn.kernels.numba.pointwise import inlined
 
 
 @inlined
-def multiplied_forward(t: int, slot: int, U: Array, U_m: Array, xi: Array, m: Array) -> None:
-    """m[t] <- U_m*xi[t], and U_m[t] <- the slot of U[t]."""
-    _, B, H = xi.shape
+def multiplied_forward(t: int, U_m: Array, xi: Array, kept_U_m: Array, kept_xi: Array, m: Array) -> None:
+    """m[t] <- U_m*xi; keep U_m and xi, both (B, at least H)."""
+    _, B, H = m.shape
     for b in range(B):
         for j in range(H):
-            u = U[t, b, slot, j]
-            U_m[t, b, j] = u
-            m[t, b, j] = u * xi[t, b, j]
+            u, x = U_m[b, j], xi[b, j]
+            kept_U_m[t, b, j] = u
+            kept_xi[t, b, j] = x
+            m[t, b, j] = u * x
 
 
 @inlined
-def multiplied_rforward(
-    t: int, slot: int, RU: Array, Rxi: Array, recurrent: Array, U_m: Array, xi: Array, Rm: Array
-) -> None:
-    """Rm <- RU_m*xi + U_m*(Rxi + recurrent), of step t; recurrent and Rm are (B, H)."""
+def multiplied_rforward(t: int, RU_m: Array, Rxi: Array, U_m: Array, xi: Array, Rm: Array) -> None:
+    """Rm (B, H) <- RU_m*xi + U_m*Rxi, of step t; RU_m and Rxi are (B, at least H)."""
     _, B, H = xi.shape
     for b in range(B):
         for j in range(H):
-            Rm[b, j] = RU[t, b, slot, j] * xi[t, b, j] + U_m[t, b, j] * (Rxi[t, b, j] + recurrent[b, j])
+            Rm[b, j] = RU_m[b, j] * xi[t, b, j] + U_m[t, b, j] * Rxi[b, j]
 
 
 @inlined
 def multiplied_backward(t: int, slot: int, dm: Array, U_m: Array, xi: Array, dxi: Array, dU: Array) -> None:
-    """dxi[t] <- dm*U_m and the slot of dU[t] <- dm*xi; dm is (B, H)."""
+    """dxi[t] <- dm*U_m and the slot of dU[t] <- dm*xi; dm is (B, at least H)."""
     _, B, H = xi.shape
     for b in range(B):
         for j in range(H):

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import rate as reference
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.fused import is_fused, units_share
 from hfrnn.kernels.numba.pointwise import ACTIVATIONS, ONE, activate, compile_exact_loop, slope_of
-from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product, transpose
+from hfrnn.kernels.numba.products import (
+    PackedMatrices,
+    add_weight_gradient,
+    adjoint_of_state,
+    adjoint_terms,
+    affine,
+    packed,
+    packed_product,
+    packed_transpose,
+    terms,
+    wide,
+)
+from hfrnn.kernels.pointwise import add_bias_gradient
 
 
 @compile_exact_loop
 def rate_forward(
-    kind: int, W: Array, leak: Array, U: Array, x: Array, rs: Array, k: Array, e: Array, work: Array
-) -> None:
-    K, B, H = U.shape
-    recorded, learned = k.shape[0] > K, e.shape[0] == K
+    kind: int, W: Array, leak: Array, U: Array, l: int, z: Array, Z: Array, x: Array, rs: Array, k: Array, e: Array,
+    work: Array,
+) -> None:  # fmt: skip
+    (K, B), H = z.shape[:2], rs.shape[2]
+    recorded, learned = k.shape[0] > 0, e.shape[0] > 0
     for b in range(B):
         for j in range(H):
             r = activate(kind, x[b, j])  # F3
@@ -25,10 +36,10 @@ def rate_forward(
             if recorded:
                 k[0, b, j] = slope_of(kind, r)  # L1
     for t in range(K):
-        np.dot(rs[t], W, work)
+        affine(t, U, 0, H, rs[t], W, 0, rs[t], W, l, z, Z, H, work)  # F1
         for b in range(B):
             for j in range(H):
-                n, before, share = work[b, j] + U[t, b, j], x[b, j], leak[j]  # F1
+                n, before, share = work[b, j], x[b, j], leak[j]
                 after = before * (ONE - share) + n * share  # F2
                 r = activate(kind, after)  # F3
                 x[b, j] = after
@@ -41,20 +52,19 @@ def rate_forward(
 
 @compile_exact_loop
 def rate_rforward(
-    W: Array, leak: Array, Rq: Array, Rn: Array, RU: Array, k: Array, e: Array, Rx: Array, Rr: Array, Rrs: Array,
-    work: Array,
+    W: Array, V: Array, leak: Array, Rq: Array, rs: Array, RU: Array, l: int, z: Array, Z: Array, k: Array, e: Array,
+    Rx: Array, Rr: Array, Rrs: Array, work: Array,
 ) -> None:  # fmt: skip
-    K, B, H = RU.shape
-    learned = e.shape[0] == K
+    K, B, H = Rrs.shape
+    learned = e.shape[0] > 0
     for b in range(B):
         for j in range(H):
             Rr[b, j] = k[0, b, j] * Rx[b, j]  # R3
     for t in range(K):
-        np.dot(Rr if t == 0 else Rrs[t - 1], W, work)
+        affine(t, RU, 0, H, rs[t], V, H, Rr if t == 0 else Rrs[t - 1], W, l, z, Z, H, work)  # R1
         for b in range(B):
             for j in range(H):
-                R = Rn[t, b, j] + RU[t, b, j] + work[b, j]  # R1
-                Rx_t = (ONE - leak[j]) * Rx[b, j] + leak[j] * R  # R2
+                Rx_t = (ONE - leak[j]) * Rx[b, j] + leak[j] * work[b, j]  # R2
                 if learned:
                     Rx_t += e[t, b, j] * Rq[j]  # R2
                 Rx[b, j] = Rx_t
@@ -63,26 +73,31 @@ def rate_rforward(
 
 @compile_exact_loop
 def rate_backward(
-    W_T: Array, leak: Array, dhs: Array, k: Array, e: Array, dx: Array, dr: Array, dU: Array, de: Array
-) -> None:
-    K, B, H = dhs.shape
-    learned = e.shape[0] == K
+    W_T: Array, leak: Array, dhs: Array, l: int, z: Array, Z: Array, weights: Array, Rrs: Array, k: Array, e: Array,
+    dx: Array, dU: Array, de: Array, work: Array,
+) -> None:  # fmt: skip
+    K, B, H = dU.shape
+    learned = e.shape[0] > 0
     for t in range(K - 1, -1, -1):
+        adjoint_of_state(t, dhs, l, z, Z, weights, Rrs, dU, W_T, work)  # B3
         for b in range(B):
             for j in range(H):
-                d = dx[b, j] + (dr[b, j] + dhs[t, b, j]) * k[t + 1, b, j]  # B1
+                d = dx[b, j] + work[b, j] * k[t + 1, b, j]  # B1
                 if learned:
                     de[t, b, j] = d * e[t, b, j]  # B5
                 dU[t, b, j] = leak[j] * d  # B2
                 dx[b, j] = (ONE - leak[j]) * d  # B4
-        np.dot(dU[t], W_T, dr)  # B3
+    packed_product(dU[0], W_T, H, work)  # B3
     for b in range(B):
         for j in range(H):
-            dx[b, j] += dr[b, j] * k[0, b, j]  # B1
+            dx[b, j] += work[b, j] * k[0, b, j]  # B1
 
 
-class Rate(reference.Rate):
+class Rate(PackedMatrices, reference.Rate):
     """`rate` with compiled loops, for tanh, logistic and relu units."""
+
+    def takes_factors(self, tape: Tape) -> bool:
+        return is_fused(tape, self.activation, ACTIVATIONS)
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
         if not is_fused(tape, self.activation, ACTIVATIONS):
@@ -91,19 +106,21 @@ class Rate(reference.Rate):
         x, rs, k = tape.new("x", B, H), tape.new("r", K + 1, B, H), tape.new("k", K + 1 if tape.records else 0, B, H)
         e = tape.new("e", K if tape.records and self.leak.learned else 0, B, H)
         x[...] = state["x"]
-        kind, work = ACTIVATIONS[self.activation], tape.scratch("work", B, H)
-        rate_forward(kind, p["W_h"], leak, U, x, rs, k, e, work)  # F1-F3, L1, L2
+        kind, W, work = ACTIVATIONS[self.activation], packed(p, "W_h", tape), wide(tape, "wide", B, H)
+        rate_forward(kind, W, leak, *terms(tape, "U.packed", U), x, rs, k, e, work)  # F1-F3, L1, L2
         return rs[1:], {"x": x}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
         if not is_fused(tape, self.activation, ACTIVATIONS):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, H), leak = RU.shape, units_share(self.leak, p, tape, RU.shape[2])
-        Rn = product(tape, tape["r"][:K], v["W_h"], out=tape.scratch("Rn", K, B, H))
-        Rx, Rr, work = tape.new("Rx", B, H), tape.scratch("Rr_before", B, H), tape.scratch("work", B, H)
+        Rx, Rr, work = tape.new("Rx", B, H), tape.scratch("Rr_before", B, H), wide(tape, "wide", B, H)
         Rx[...] = Rstate["x"]
         Rrs, Rq = tape.new("Rr", K, B, H), v["q"] if self.leak.learned else leak
-        rate_rforward(p["W_h"], leak, Rq, Rn, RU, tape["k"], tape["e"], Rx, Rr, Rrs, work)  # R1-R3
+        rate_rforward(
+            packed(p, "W_h", tape), packed(v, "W_h", tape), leak, Rq, tape["r"], *terms(tape, "U.packed", RU),
+            tape["k"], tape["e"], Rx, Rr, Rrs, work,
+        )  # fmt: skip  # R1-R3
         return Rrs, {"x": Rx}
 
     def backward(
@@ -114,9 +131,9 @@ class Rate(reference.Rate):
             return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
         (K, B, H), leak, learned = dhs.shape, units_share(self.leak, p, tape, dhs.shape[2]), self.leak.learned
         dU, des = tape.scratch("dU", K, B, H), tape.scratch("de", K if learned else 0, B, H)
-        dx, dr = tape.new("dx", B, H), tape.scratch("dr", B, H)
-        dx[...], dr[...] = dstate["x"], 0
-        rate_backward(transpose(p, "W_h"), leak, dhs, tape["k"], tape["e"], dx, dr, dU, des)  # B1-B4
+        dx, work = tape.new("dx", B, H), wide(tape, "wide", B, H)
+        dx[...], W_T = dstate["x"], packed_transpose(p, "W_h", tape)
+        rate_backward(W_T, leak, *adjoint_terms(tape, dhs), tape["k"], tape["e"], dx, dU, des, work)  # B1-B4
         add_weight_gradient(tape, tape["r"][:K], dU, grad["W_h"])  # B5
         if learned:
             add_bias_gradient(des, grad["q"])  # B5
