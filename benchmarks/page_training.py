@@ -1,4 +1,4 @@
-"""The table of long time lags in benchmarks/diary/hf-and-first-order.md, as Markdown.
+"""The tables of long time lags in docs/tasks.md and benchmarks/diary/, as Markdown.
 
 See tables.py.
 """
@@ -57,6 +57,55 @@ def long_lags() -> str:
         label = f"{LABELS[method]}{rate}{', curriculum' if curriculum else ''}"
         rows.append([task, str(length), label, *cells, _validations(first)])
     return table(["task", "length", "method", "seed 0", "seed 1", "seed 2", "validation"], rows)
+
+
+def remedies(trials: tuple[str, ...] = (), least: int = 0) -> str:
+    """Return what helped with xor and temporal order: all trials, or some of them from a length on."""
+    runs: dict[tuple[str, int, str], dict[int, dict[str, Any]]] = {}
+    for file in sorted((RESULTS / "remedies").glob("*.json")):
+        found = json.loads(file.read_text("utf-8"))
+        cell = found["cell"]
+        if (not trials or cell["trial"] in trials) and cell["length"] >= least:
+            runs.setdefault((cell["task"], cell["length"], cell["trial"]), {})[cell["seed"]] = found
+    rows = []
+    for (task, length, _), seeds in sorted(runs.items()):
+        about = next(iter(seeds.values()))
+        what = about["about"] + (f" {about['source']}" if about["source"] else "")
+        rows.append([task, str(length), what, *(_reached(seeds[k]) if k in seeds else "" for k in range(3))])
+    return table(["task", "length", "trial", "seed 0", "seed 1", "seed 2"], rows)
+
+
+def plateau() -> str:
+    """Return what the updates 20 to 59 of the runs of remedies.py do: losses, reduction ratio and damping."""
+    rows = []
+    for file in sorted((RESULTS / "remedies").glob("*.json")):
+        found = json.loads(file.read_text("utf-8"))
+        cell, means = found["cell"], found["means"]
+        if cell["seed"] == 0 and {"loss_before", "rho", "mu"} <= means.keys():
+            label = [cell["task"], str(cell["length"]), found["about"]]
+            rows.append(label + [f"{means[name]:.2g}" for name in ("loss_before", "train_loss", "rho", "mu")])
+    return table(["task", "length", "trial", "loss before", "loss after", "rho", "mu"], rows)
+
+
+def first_weights() -> str:
+    """Return how much of the gradient reaches the first mark, by the first weights."""
+    shares: dict[str, dict[tuple[str, int], float]] = {}
+    for each in load("first-weights.json")["shares"]:
+        shares.setdefault(each["weights"], {})[each["task"], each["length"]] = each["share"]
+    cases = list(next(iter(shares.values())))
+    rows = [[name, *(f"{found[case]:.1g}" for case in cases)] for name, found in shares.items()]
+    return table(["first weights", *(f"{task}, {length}" for task, length in cases)], rows)
+
+
+def _reached(found: dict[str, Any]) -> str:
+    """Return when a cell of remedies.py was learned, or the least share of wrong answers."""
+    seconds = f"{found['seconds_processor']:.0f} s"
+    if found["learned"]:
+        return f"learned in {seconds}"
+    length = found["last_length"]
+    return f"not in {seconds}: {found['errors']:.0%} wrong" + (
+        f" at length {length}" if length != found["cell"]["length"] else ""
+    )
 
 
 def _outcome(found: dict[str, Any]) -> str:

@@ -44,7 +44,7 @@ networks, Neural Computation 25, 2013.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -117,7 +117,7 @@ class Task:
     loss: str  # "squared", "logistic" or "softmax"
     symbols: bool  # whether inputs are integer symbols (T, B), used as one-hot vectors, not real values (T, B, n_in)
     steps: int  # T of all arrays: the longest possible sequence, so that every batch has the same shape
-    predict: str  # the steps that the loss counts: "end" or "all"
+    predict: Literal["end", "all"]  # the steps that the loss counts: "end" or "all"
     fixed_count: int | None  # sequences in every batch, if there are so few that every batch holds all of them
     tolerance: float = TOLERANCE  # a real-valued answer is wrong if it differs from its target by more
 
@@ -141,15 +141,8 @@ class Task:
         InputError
             The count is below 1, or the sequences together have more than 2^32 steps.
         """
-        if count < 1:
-            raise InputError(f"the number of sequences must be at least 1, not {count}")
-        count = self.fixed_count or count
-        if count * self.steps > MOST_STEPS:
-            raise InputError(Message(
-                "{0} sequences of the task {1} have {2} steps, and at most {3} can be drawn at once: give a smaller "
-                "{length} or fewer {sequences}", count, self.name, count * self.steps, MOST_STEPS,
-            ))  # fmt: skip
-        return _DEFINITIONS[self.name].draw(self, count, rng)
+        _check_count(self, min(count, self.fixed_count or count))
+        return _DEFINITIONS[self.name].draw(self, self.fixed_count or count, rng)
 
     def wrong(self, outputs: NDArray[Any], sequences: TaskSequences) -> NDArray[np.bool_]:
         """Return which sequences a network gets wrong.
@@ -231,6 +224,68 @@ def make_task(name: str, length: int, *, predict: Literal["end", "all"] | None =
         name, length, known.n_in, known.n_out, known.loss, known.loss == "softmax", known.steps(length), predict,
         known.fixed_count, known.tolerance,
     )  # fmt: skip
+
+
+def mixed_sequences(
+    task: Task, shortest: int, count: int, rng: np.random.Generator, longest: int | None = None
+) -> TaskSequences:
+    """Draw sequences of a task at many lengths.
+
+    Parameters
+    ----------
+    task : Task
+        The task at the largest length, whose number of steps all arrays have.
+    shortest : int
+        The smallest length.
+    count : int
+        B >= 1.
+    rng : numpy.random.Generator
+        As for `Task.sequences`.
+    longest : int, optional
+        The largest length, by default `task.length`. The length of a sequence is drawn from `shortest` to `longest`,
+        both included.
+
+    Returns
+    -------
+    TaskSequences
+        In random order.
+
+    Raises
+    ------
+    InputError
+        `shortest` is below the least length of the task, or the sequences together have more than 2^32 steps.
+
+    References
+    ----------
+    [P] train on temporal order with lengths from 50 to 200. W. Zaremba and I. Sutskever, Learning to execute, 2014,
+    compare such mixtures with a length that rises.
+    """
+    _check_count(task, count)
+    longest = task.length if longest is None else longest
+    lengths, counts = np.unique(rng.integers(shortest, longest + 1, count), return_counts=True)
+    parts = [
+        make_task(task.name, length, predict=task.predict).sequences(int(number), rng)
+        for length, number in zip(lengths.tolist(), counts, strict=True)
+    ]
+
+    def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        padded = [np.pad(a, [(0, task.steps - len(a)), *[(0, 0)] * (a.ndim - 1)]) for a in arrays]
+        return np.concatenate(padded, axis=1)[:, order]
+
+    order = rng.permutation(count)
+    inputs, targets, weights = (joined([part[k] for part in parts]) for k in range(3))
+    return TaskSequences(inputs, targets, weights, np.concatenate([part.lengths for part in parts])[order])
+
+
+def _check_count(task: Task, count: int) -> None:
+    """Raise InputError for no sequences, or for too many."""
+    if count < 1:
+        raise InputError(f"the number of sequences must be at least 1, not {count}")
+    if count * task.steps > MOST_STEPS:
+        raise InputError(Message(
+            "{0} sequences of the task {1} have {2} steps, and at most {3} can be drawn at once: give a smaller "
+            "{length} or fewer {sequences}", count, task.name, count * task.steps, MOST_STEPS,
+        ))  # fmt: skip
 
 
 def _tenths(number: int, length: int) -> int:

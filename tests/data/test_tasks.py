@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
-from hfrnn.data.tasks import Task, TaskSequences, make_task, tasks
+from hfrnn.data.tasks import Task, TaskSequences, make_task, mixed_sequences, tasks
 from hfrnn.errors import InputError
 
 DYNAMICS = ("flip-flop", "sine")
@@ -226,6 +226,21 @@ def test_five_bits_are_all_32_patterns_once_whatever_the_count() -> None:
         task, sequences = drawn("memorization-5bit", 10, count)
         assert task.fixed_count == 32
         assert [int("".join(map(str, column)), 2) for column in sequences.inputs[:5].T] == list(range(32))
+
+
+@pytest.mark.parametrize("name", ["xor", "temporal-order", "random-permutation"])
+def test_mixed_sequences_are_those_of_the_task_at_every_length_in_random_order(name: str) -> None:
+    task, shortest = make_task(name, 40), LEAST[name]
+    found = mixed_sequences(task, shortest, 2000, np.random.default_rng(1))
+    assert found.inputs.shape[:2] == found.weights.shape == (task.steps, 2000)
+    behind = np.arange(task.steps)[:, None] >= found.lengths
+    assert not any(array[behind].any() for array in found[:3])
+    assert percent_wrong(task, perfect(task, found.inputs), found) == 0.0
+    ends = {int(step) for L in range(shortest, 41) for step in drawn(name, L, 200)[1].lengths}
+    assert set(found.lengths.tolist()) == ends
+    assert abs(np.corrcoef(found.lengths, np.arange(2000))[0, 1]) < 0.1
+    if name == "random-permutation":
+        assert evenly(found.lengths, list(range(shortest, 41)))
 
 
 @pytest.mark.parametrize("name", tasks())

@@ -148,8 +148,29 @@ def test_a_task_of_few_sequences_has_all_of_them_in_every_epoch_and_says_so(tmp_
     assert task.lines()[0] == "task      memorization-5bit, length 20: all 32 sequences in every epoch"
     with pytest.raises(InputError, match=r"^sequences= was given, and the task memorization-5bit has 32 sequences"):
         source(tmp_path, data="memorization-5bit", length=20, sequences=10)
+    with pytest.raises(InputError, match=r"^shortest= was given, and the task memorization-5bit has 32 sequences"):
+        source(tmp_path, data="memorization-5bit", length=20, shortest=10)
     others = source(tmp_path, data="addition", length=30, sequences=10).lines()
     assert others == ["task      addition, length 30: 10 new sequences an epoch", "          1,000 others to validate"]
+
+
+def test_a_task_with_shorter_sequences_trains_on_them_and_validates_on_none(tmp_path: Path) -> None:
+    task = source(tmp_path, data="temporal-order", length=60, shortest=10, sequences=300)
+    assert task.lines()[0] == "task      temporal-order, length 60: 300 new sequences an epoch, of lengths from 10"
+    pools = [task.pool(0), task.pool(0), task.pool(1)]
+    shown = [np.asarray(pool.lengths) for pool in pools]
+    assert shown[0].min() < 15
+    assert shown[0].max() >= 60
+    assert [(pool.inputs == pools[0].inputs).all() for pool in pools] == [True, True, False]
+    assert np.asarray(task.validation.lengths).min() >= 60
+    rising = source(tmp_path, data="temporal-order", length=60, shortest=10, length_rise=10, sequences=300)
+    for epoch, least, most in ((0, 14, 16), (4, 31, 38), (9, 60, 65), (20, 60, 65)):  # from 10 to 15, 35, 60 and 60
+        assert least <= np.asarray(rising.pool(epoch).lengths).max() <= most
+    with pytest.raises(InputError, match=r"length_rise= was given, and shortest= was not"):
+        source(tmp_path, data="temporal-order", length_rise=10)
+    for shortest, sentence in ((61, r"shortest= is 61 with a length= of 60"), (9, r"length of at least 10, not 9")):
+        with pytest.raises(InputError, match=sentence):
+            source(tmp_path, data="temporal-order", length=60, shortest=shortest)
 
 
 def test_the_errors_of_a_task_are_the_share_of_wrong_answers(tmp_path: Path) -> None:

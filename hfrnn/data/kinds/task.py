@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hfrnn.choices import DYNAMICS, LENGTH
 from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool, epoch_generator, refuse
-from hfrnn.option import Option
+from hfrnn.errors import InputError, Message
+from hfrnn.option import Need, Option
 from hfrnn.wording import counted
 
 if TYPE_CHECKING:
@@ -21,14 +22,34 @@ VALIDATION_SEQUENCES = 1000
 
 LAG = Option("length", int, LENGTH, "Length of the sequences of a synthetic task, in steps.", group="Data")
 SEQUENCES = Option("sequences", int, 1000, "New sequences of a synthetic task in each epoch.", least=1, group="Data")
+SHORTEST = Option(
+    "shortest", int, None,
+    "Smallest length of the training sequences of a synthetic task; each has a length drawn between this and {length}. "
+    "Sequences of the validation have {length}.",
+    least=1, group="Data", otherwise="{length}",
+)  # fmt: skip
+
+
+def _one_length(chosen: Any) -> Message | None:
+    return Message("{shortest} was not: it is for lengths that differ") if chosen.shortest is None else None
+
+
+RISE = Option(
+    "length_rise", int, 0,
+    "Epochs in which the largest length of the training sequences rises from {shortest} to {length}",
+    least=1, unit="epochs", group="Data", zero="for none", needs=(Need("shortest", unless=_one_length),),
+)  # fmt: skip
 
 
 class SyntheticTask(DataKind):
-    """A synthetic task with `count` sequences in an epoch."""
+    """A synthetic task with `count` sequences in an epoch, which have lengths from `shortest` to that of the task.
+
+    In the first `rise` epochs, the largest length rises from `shortest` to that of the task.
+    """
 
     about = "a synthetic task"
     named = "tasks"
-    options = (LAG, SEQUENCES)
+    options = (LAG, SHORTEST, RISE, SEQUENCES)
     preset = "task"
     defaults: ClassVar[Mapping[str, Any]] = {"arch": "rnn", "hidden": (100,)}
     suits = "tasks"
@@ -41,8 +62,9 @@ class SyntheticTask(DataKind):
     unit = "answer"
     fresh = counts_errors = ends_by_success = True
 
-    def __init__(self, task: Task, count: int, seed: int) -> None:
+    def __init__(self, task: Task, count: int, seed: int, shortest: int | None = None, rise: int = 0) -> None:
         self.name = self.source = task.name
+        self.shortest, self.rise = shortest, rise
         self.task, self.count, self.seed, self.length = task, count, seed, task.length
         self.network = {"n_in": task.n_in, "n_out": task.n_out, "loss": task.loss}
 
@@ -77,14 +99,29 @@ class SyntheticTask(DataKind):
 
         task = make_task(options["data"], options["length"])
         if task.fixed_count:
-            refuse(options, (SEQUENCES,), f"the task {task.name} has {task.fixed_count} sequences, all in every epoch")
-        return cls(task, options["sequences"], options["seed"])
+            why = f"the task {task.name} has {task.fixed_count} sequences, all in every epoch"
+            refuse(options, (SEQUENCES, SHORTEST, RISE), why)
+        shortest = options["shortest"]
+        if shortest is not None:
+            make_task(task.name, shortest)
+            if shortest > task.length:
+                raise InputError(Message(
+                    "{shortest} is {0} with a {length} of {1}: it must be at most that", shortest, task.length
+                ))  # fmt: skip
+        return cls(task, options["sequences"], options["seed"], shortest, options["length_rise"])
 
     def prepare(self, earlier: Earlier | None = None) -> None:
         self.validation = self.drawn(VALIDATION_SEQUENCES, epoch_generator(self.seed, -1))
 
     def pool(self, epoch: int) -> Pool:
-        return self.drawn(self.count, epoch_generator(self.seed, epoch))
+        from hfrnn.data.tasks import mixed_sequences
+
+        rng = epoch_generator(self.seed, epoch)
+        if self.shortest is None:
+            return self.drawn(self.count, rng)
+        risen = 1.0 if not self.rise else min((epoch + 1) / self.rise, 1.0)
+        longest = self.shortest + round(risen * (self.length - self.shortest))
+        return Pool(*mixed_sequences(self.task, self.shortest, self.count, rng, longest))
 
     def drawn(self, count: int, rng: np.random.Generator) -> Pool:
         return Pool(*self.task.sequences(count, rng))
@@ -102,4 +139,6 @@ class SyntheticTask(DataKind):
         if all_of_them := self.task.fixed_count:
             return [f"{begin} all {all_of_them:,} sequences in every epoch", "          the same ones to validate"]
         new = f"{begin} {counted(self.count, 'new sequence')} an epoch"
+        if self.shortest is not None:
+            new += f", of lengths from {self.shortest}"
         return [new, f"          {self.validation.inputs.shape[1]:,} others to validate"]
