@@ -10,6 +10,7 @@ import page_training
 import pytest
 from click.testing import CliRunner
 from long_lags import LENGTHS, METHODS, TASKS, Cell, has_ended, main, seconds_below, validation_updates
+from remedies import TRIALS
 
 from hfrnn.runs.config import TrainConfig, checked_options
 
@@ -52,6 +53,13 @@ def test_a_cell_is_done_when_it_is_learned_or_its_budget_is_used(found: dict[str
 def test_the_options_of_a_cell_are_options_of_a_run(method: str) -> None:
     for task in TASKS:
         TrainConfig(**checked_options(Cell(task, LENGTHS[0], method, 0).options(LENGTHS[0]), "the cell")).resolved()
+
+
+def test_the_options_of_trials_are_options_of_a_run_and_a_curriculum_begins_with_the_least_length() -> None:
+    for trial in TRIALS.values():
+        TrainConfig(**checked_options(trial.options_for("xor", 50, 0), "the trial")).resolved()
+    assert TRIALS["curriculum"].lengths("xor", 100) == [21, 42, 84, 100]
+    assert TRIALS["default"].lengths("xor", 100) == [100]
 
 
 def test_the_page_tells_processor_time_from_older_minutes() -> None:
