@@ -239,7 +239,7 @@ class CupyBackend(Backend):
         attributes = cupy.cuda.Device().attributes
         self.shared_memory = attributes["MaxSharedMemoryPerBlockOptin"]
         self.processors = attributes["MultiProcessorCount"]
-        self._cooperates = bool(attributes["CooperativeLaunch"])
+        self._cooperates = bool(attributes.get("CooperativeLaunch"))
 
     def add_product(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
         """Add `x.T @ da` to `grad` in one product of cuBLAS, which takes one type and refuses empty arrays."""

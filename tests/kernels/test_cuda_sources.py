@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.cuda_on_cpu import kernels_in
 
+from hfrnn.kernels.cuda.grid import THREADS
 from hfrnn.kernels.cuda.launch import FOLDER, REALS, SEQUENCES, source, source_names
 
 ARCHITECTURES = ("sm_70", "sm_80", "sm_90", "sm_100")
@@ -47,6 +48,18 @@ def test_every_source_compiles_for_every_generation_without_spills(name, dtype, 
         assert len(report) >= len(kernels_in(text))
         assert all("0 bytes spill stores, 0 bytes spill loads" in line for line in report), log
         assert len(nvrtc.getCUBIN(program)) > 0
+        if name.startswith("grid_"):
+            check_cooperative(log, str(nvrtc.getPTX(program)))
+
+
+def check_cooperative(report: str, code: str) -> None:
+    """A processor has room for a block; blocks exchange values past the first-level cache, after fences."""
+    registers = [int(found) for found in re.findall(r"Used (\d+) registers", report)]
+    assert len(registers) == 3
+    assert max(registers) * THREADS <= 65536  # in all generations; a register file has granules of 256
+    assert all(stack == "0" for stack in re.findall(r"(\d+) bytes stack frame", report))
+    for instruction in ("ld.global.cg.", "membar.gl", "ld.volatile.global.u32", "atom.global.add.u32"):
+        assert instruction in code
 
 
 @pytest.mark.parametrize("name", source_names())
