@@ -216,7 +216,7 @@ class Layout:
         """
         parts = ["embedding", "output", *(f"layer{l}" for l in range(len(self.layers)))]
         groups: dict[str, dict[str, Array]] = {part: {} for part in parts}
-        views = self.views(theta) if theta.ndim == 1 else self.parameters.views_of_rows(theta)
+        views = self.parameters.views(theta) if theta.ndim == 1 else self.parameters.views_of_rows(theta)
         for whole, view in views.items():
             group, block = whole.split(".", 1)
             groups[group][block] = view

@@ -90,6 +90,8 @@ def _signatures(number: Any) -> dict[str, Any]:
 
 
 _functions: dict[str, Any] = {}
+_ready: set[Any] = set()
+"""The types whose functions are compiled."""
 _external = {
     (name, dtype): types.ExternalFunction(f"hfrnn_{name}_{dtype}", signature)
     for dtype, number in _TYPES.items()
@@ -100,6 +102,8 @@ _lock = threading.Lock()
 
 def _compile_tiles(dtype: Any) -> None:
     """Compile the products of a type of numbers, once in a process; all loops call the same code."""
+    if dtype in _ready:
+        return
     kind = np.dtype(dtype).name
     with _lock:
         if f"product_{kind}" not in _functions:
@@ -107,6 +111,7 @@ def _compile_tiles(dtype: Any) -> None:
             makers = {"product": _product(lanes), "outer": _outer(lanes)}
             for name, signature in _signatures(_TYPES[kind]).items():
                 _functions[f"{name}_{kind}"] = compiled_once(makers[name], signature, f"hfrnn_{name}_{kind}")
+        _ready.add(np.dtype(dtype))
 
 
 def _product_of(*arguments: Any) -> None:
