@@ -2,7 +2,7 @@
 # Times to samples, and times of annotations, in MNE.
 #
 # Guess: a time that is a multiple of the sampling interval is that sample; get_data(tmin, tmax) of one interval has
-#   one sample everywhere; after crop the annotations are counted from the new begin.
+#   one sample everywhere; after crop the annotations are counted from the new start.
 #
 # Prints the versions, and for each fact the guess and what the tool does. Fails if that has changed.
 # It runs nothing of hfrnn.
