@@ -24,6 +24,7 @@ SPEED = {
     "fused passes": "fused-passes-cpu.json",
     "parts of an update": "update-account-cpu.json",
     "updates of small networks": "updates-cpu.json",
+    "small networks": "small-cpu.json",
 }
 """The measurements of docs/speed.md."""
 MIDDLE = (256, 100, 256)
@@ -380,3 +381,27 @@ def torch_products() -> str:
 
 def _way(way: dict[str, Any] | None) -> str:
     return "" if way is None else f"{ms(way['median'])} ({way['times_hfrnn']:.1f})"
+
+
+def small() -> str:
+    """Gradients and products of small networks on one thread, beside an earlier build and the floor of a product."""
+    found = load("small-cpu.json")
+    rows = []
+    for each in found["rows"]:
+        times = each["milliseconds"]
+        rows.append(
+            [
+                f"{each['arch']} {each['H']}, {each['T']}, {each['B']}",
+                f"{ms(times['g0'] / 1e3)} to {ms(times['g1'] / 1e3)} ({each['gradient_times']:.2f})",
+                f"{ms(times['p0'] / 1e3)} to {ms(times['p1'] / 1e3)} ({each['product_times']:.2f})",
+                ms(times["floor"] / 1e3),
+                f"{each['floor_share']:.0%}",
+            ]
+        )
+    facts = found["machine"]
+    head = paragraph(
+        f"Processor milliseconds at commit `{facts['before'][:9]}` and at `{facts['commit'][:9]}`, which took turns "
+        "(medians); in brackets: how many times as fast. The last column is the median of the floor over the product."
+    )
+    columns = ["network and H, T, B", "gradient", "product", "floor of a product", "floor over product"]
+    return f"{head}\n\n{table(columns, rows)}"

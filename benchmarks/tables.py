@@ -47,6 +47,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "product-over-gradient": page_speed.product_over_gradient,
     "numba-over-numpy": page_speed.numba_over_numpy,
     "hidden-64": page_speed.hidden_64,
+    "small": page_speed.small,
     "account": page_speed.account,
     "account-of-passes": page_speed.account_of_passes,
     "architectures": page_speed.architectures,
