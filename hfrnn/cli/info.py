@@ -17,7 +17,7 @@ EXTRAS = {
     "fast": ("numba",), "cuda12": ("cupy-cuda12x",), "cuda13": ("cupy-cuda13x",), "tensorboard": ("tensorboard",),
     "plot": ("matplotlib",), "midi": ("mido",), "hdf5": ("h5py",), "mpi": ("mpi4py",), "oracle": ("jax",),
     "peers": ("jax", "torch"), "sklearn": ("scikit-learn",), "onnx": ("onnx", "onnxruntime"), "torch": ("torch",),
-    "test": ("pytest", "pytest-xdist", "hypothesis", "mido", "h5py", "scikit-learn"),
+    "test": ("pytest", "pytest-xdist", "hypothesis", "mido", "h5py", "scikit-learn", "click"),
     "docs": ("sphinx", "myst-parser", "furo", "latex2mathml", "nbformat", "nbclient", "ipykernel"),
     "dev": ("ruff", "mypy", "pre-commit", "coverage"),
 }  # fmt: skip
