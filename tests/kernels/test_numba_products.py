@@ -1,5 +1,9 @@
 """The compiled products with packed matrices, and loops that compute a few inputs' and outputs' parts themselves."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -75,3 +79,22 @@ def test_loops_are_given_factors_only_where_nothing_else_adds_to_them(monkeypatc
         taken.clear()
         objective.loss(theta)
         assert set(taken) == {given}
+
+
+UNCOMPILED = """
+import numpy as np, hfrnn
+rng = np.random.default_rng(0)
+batch = hfrnn.Batch(rng.standard_normal((4, 7, 3)), rng.standard_normal((4, 7, 2)))
+products = []
+for backend in ("numpy", "numba"):
+    net = hfrnn.Network("rnn", 3, 19, 2, loss="squared", dtype="float64", backend=backend)
+    products.append(net.gauss_newton(net.init(0), batch, structural=0.1) @ net.init(1))
+np.testing.assert_allclose(products[1], products[0], rtol=1e-4, atol=1e-7)  # ONE is a number in single precision
+"""
+
+
+@pytest.mark.slow  # starts a process
+def test_loops_that_are_not_compiled_compute_the_same():
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    run = subprocess.run([sys.executable, "-c", UNCOMPILED], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr

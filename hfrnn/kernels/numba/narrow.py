@@ -17,11 +17,11 @@ PIECE = 64
 @compile_exact_loop
 def _multiply(x: Array, W: Array, m: int, y: Array, V: Array, b: Array, work: Array, z: Array) -> None:
     N, columns = z.shape
-    none = work[:0].reshape(0, 1, 1)
+    none, absent = work[:0].reshape(0, 1, 1), work.reshape(1, *work.shape)
     for start in range(0, N, PIECE):
         stop = min(start + PIECE, N)
         part = work[: stop - start]
-        affine(0, none, 0, W.shape[1], x[start:stop], W, m, y[start:stop], V, 0, none, W, columns, part)
+        affine(0, none, 0, W.shape[1], x[start:stop], W, m, y[start:stop], V, 0, absent, W, columns, part)
         for n in range(stop - start):
             for j in range(columns):
                 z[start + n, j] = part[n, j] + b[j]

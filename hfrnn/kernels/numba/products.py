@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
+from numba.core import config
 from numba.extending import overload
 
 from hfrnn.arrays.backend import Array, Buffers
@@ -102,7 +103,7 @@ _lock = threading.Lock()
 
 def _compile_tiles(dtype: Any) -> None:
     """Compile the products of a type of numbers, once in a process; all loops call the same code."""
-    if dtype in _ready:
+    if dtype in _ready or config.DISABLE_JIT:  # type: ignore[attr-defined]
         return
     kind = np.dtype(dtype).name
     with _lock:
@@ -114,8 +115,16 @@ def _compile_tiles(dtype: Any) -> None:
         _ready.add(np.dtype(dtype))
 
 
-def _product_of(*arguments: Any) -> None:
-    """Call `product` for the type of the array W; see `_product`."""
+def _product_of(
+    adds: bool, columns: int, n: int, x: Array, W: Array, m: int, y: Array, V: Array, l: int, z: Array, Z: Array,
+    out: Array,
+) -> None:  # fmt: skip
+    """Call `product` for the type of W; see `_product`. Without a compiler (NUMBA_DISABLE_JIT), do the same."""
+    total = out[:, :columns] if adds else 0.0
+    for count, left, panels in ((n, x, W), (m, y, V), (l, z, Z)):
+        if count:
+            total = total + left @ panels.transpose(1, 0, 2).reshape(count, -1)[:, :columns]
+    out[:, :columns] = total
 
 
 @overload(_product_of)
@@ -131,8 +140,18 @@ def _compiled_product(adds, columns, n, x, W, m, y, V, l, z, Z, out):  # type: i
     return run
 
 
-def _outer_of(*arguments: Any) -> None:
-    """Call `outer` for the type of the array x; see `_outer`."""
+def _outer_of(piece: int, x: Array, d: Array, tiles: Array) -> None:
+    """Call `outer` for the type of x; see `_outer`. Without a compiler (NUMBA_DISABLE_JIT), do the same."""
+    (blocks, panels, _, width), total, first = tiles.shape, x.T @ d, 0
+    (n, m), lanes = total.shape, width // VECTORS
+    for block in range(blocks):
+        rows = n // blocks + (block < n % blocks)
+        for panel in range(panels):
+            vectors = VECTORS if m - panel * width > lanes else 1
+            at = min(panel * width, m - vectors * lanes)
+            columns = min(vectors * lanes, m - at)
+            tiles[block, panel, :rows, :columns] += total[first : first + rows, at : at + columns]
+        first += rows
 
 
 @overload(_outer_of)
