@@ -34,7 +34,7 @@ def test_a_page_runs_and_draws_its_picture(name: str, tmp_path: Path, monkeypatc
 
 def test_a_page_has_the_picture_of_its_code_and_a_place_in_the_index() -> None:
     index = (gallery.GALLERY / "index.md").read_text("utf-8")
-    assert len(gallery.NAMES) == 16
+    assert len(gallery.NAMES) == 17
     for name in gallery.NAMES:
         page = gallery.GALLERY / f"{name}.md"
         title, about = gallery.words(page)
