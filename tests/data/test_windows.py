@@ -13,6 +13,12 @@ from hfrnn.data.windows import Signals, Windows, period_of, recording_parts
 from hfrnn.runs.config import read_toml
 
 RNG = np.random.default_rng(0)
+START = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def draws_do_not_depend_on_other_tests() -> None:
+    RNG.bit_generator.state = START
 
 
 def filtered(steps: int, denominator: list[float], noise: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
