@@ -12,7 +12,7 @@ from hfrnn.data.linear_memory import Recorded, memory_of
 from hfrnn.data.windows import Signals, Windows, period_of, recording_parts
 from hfrnn.runs.config import read_toml
 
-RNG = np.random.default_rng(0)
+RNG = np.random.default_rng(2)
 START = RNG.bit_generator.state
 
 
