@@ -86,7 +86,8 @@ def check_products(case: Case, operation: str, counted: float) -> None:
 def smallest(case: Case, plan: Plan) -> tuple[Case, Plan]:
     """Return a case with the same calls on small arrays: one sequence per shard, 16 units, and 2 symbols or 32.
 
-    Fewer units, or a few symbols in place of many, would make other calls (hfrnn/kernels/numba/narrow.py).
+    Fewer units, or a few symbols in place of many, would make other calls (hfrnn/kernels/numba/narrow.py). Sums of many
+    rows in single precision make some calls more, because blocks of rows are added first.
     """
     shards, units = len(plan.parts), max(kernel_class(case.arch).least_hidden, 16)
     return dataclasses.replace(case, H=units, B=shards, V=2 if case.V <= 8 else 32), dataclasses.replace(

@@ -51,6 +51,7 @@ def test_jax_runs_in_a_process_that_ends_in_time() -> None:
     assert ended.startswith("nobody: its process ended with 1 (")
 
 
+@pytest.mark.slow
 def test_the_benchmark_on_a_gpu_writes_its_json_after_every_operation_and_ends_in_time(tmp_path, monkeypatch) -> None:
     register_device(monkeypatch)
     monkeypatch.setattr(products, "product_peak", lambda *arguments: 1e9)

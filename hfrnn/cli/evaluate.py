@@ -58,7 +58,7 @@ Examples:
     help="First steps, not scored.  [default: the burn-in]",
 )  # fmt: skip
 @click.option("--rows", metavar="A:B", help="Rows of a table or recording to score.")
-@click.option("--by", metavar="NAME", help="Column or array of conditions, or the word sequence: figures for each.")
+@click.option("--by", metavar="NAME", help="Column or array of conditions, or: sequence.")
 @estimate_option
 @click.option(
     "--unknown", metavar="WHAT",

@@ -186,8 +186,8 @@ for name in ("SequenceRegressor", "SequenceClassifier") if find_spec("sklearn") 
     CALLS.append(
         Call(fitting(name), {},
             {
-                "window": costly(count(1)), "burn_in": costly(count().or_none()), "hidden": costly(count(1).or_none()),
-                "validation_fraction": costly(number(0, 1, open_high=True)),
+                "window": costly(count(1).or_none()), "burn_in": costly(count().or_none()),
+                "hidden": costly(count(1).or_none()), "validation_fraction": costly(number(0, 1, open_high=True)),
             })
     )  # fmt: skip
 if find_spec("tensorboard") is not None:

@@ -80,7 +80,7 @@ def test_the_feedback_of_arrays_is_named_and_kept_for_scores(tmp_path: Path) -> 
                     for given in ([], ["--feedback", "0,1"], ["--feedback", "1,0"]))  # fmt: skip
     assert first == rest[0] != rest[1]
     assert "--closed-loop was not" in refused(*start)
-    loop = [*start[:5], *more[2:], "--closed-loop", 1]
+    loop = [*start[:4], tmp_path / "other", *more[2:], "--closed-loop", 1]
     assert "give with --feedback" in refused(*loop)
     assert "leave one of them out" in refused(*loop, *more[:2], "--optimizer", "sgd", "--clip-error", 1)
     np.savez(tmp_path / "data.npz", x=x, y=1.0 * (x[:, :, :2] > 0))
