@@ -76,7 +76,7 @@ def test_a_product_that_is_left_out_is_noticed(backend: str, name: str, monkeypa
     case = case_of("lstm", backend)
     _, plan = account.operations(case, 1)
     monkeypatch.delitem(recorder.PRODUCTS, name)
-    with pytest.raises(click.ClickException, match="teach (it the function|the recorder the call that it has missed)"):
+    with pytest.raises(click.ClickException, match=r"teach (it the function|the recorder the call that it has missed)"):
         account.recorded(case, plan)
 
 
