@@ -1,4 +1,4 @@
-"""The model of cooperative launches of docs/gpu.md, of which only the time of a launch was measured. See tables.py."""
+"""The table of docs/gpu.md with a model of the time of cooperative launches: no GPU has run them yet. See tables.py."""
 
 from __future__ import annotations
 

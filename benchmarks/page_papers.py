@@ -86,8 +86,8 @@ def grid(each: PaperTable) -> tuple[list[str], list[list[str]]]:
 
 
 def not_run(each: PaperTable) -> str:
-    """Return a sentence with the rows without a result and their published figures; "" if there is none."""
-    _, form = FORMS[each.metric][::-1]
+    """Return a sentence that names the rows without a result and their published figures; "" if all have one."""
+    form, _ = FORMS[each.metric]
     named = [
         f"`{row.name}`" + (f" {row.published[row.part]:{form}}" if row.part in row.published else "")
         for row in each.rows if not row.ours

@@ -22,15 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.analysis.linear_data import Block, Units, Values
+from hfrnn.analysis.linear_data import Block, Units, Values, first_states
 from hfrnn.wording import counted
 
 ORDERS = ((1, 1), (2, 2), (3, 3), (5, 5), (8, 8), (12, 12), (0, 0), (0, 20), (0, 60))
 """The orders (p, q) that are tried."""
 ROWS_A_COEFFICIENT = 4
 """Rows that the training part must have for each coefficient of an output."""
-UNSEEN = 1e-3
-"""Smallest singular value, as a share of the largest, that F4 uses: what the outputs hardly show stays at the mean."""
 _NUMBERS = 4_000_000  # most entries of one piece of the regression
 _WORK = 3e10  # most multiplications of one fit
 
@@ -91,10 +89,9 @@ class ARX:
         off = first - self._run(u[: q + k], past, self.c)
         if not (size and np.isfinite(shown).all()):
             return
-        for b in range(B):
-            known = np.isfinite(off[:, b])
-            s = np.linalg.lstsq(shown[known], off[:, b][known], rcond=UNSEEN)[0]  # F4
-            past[:, b], u[:q, b] = s[:split].reshape(p, n_out), s[split:].reshape(q, n_in)
+        s = first_states(shown, off)  # F4
+        past[...] = s[:, :split].reshape(B, p, n_out).swapaxes(0, 1)
+        u[:q] = s[:, split:].reshape(B, q, n_in).swapaxes(0, 1)
 
 
 def arx_models(blocks: Sequence[Block], units: Units, orders: Sequence[tuple[int, int]] = ORDERS) -> Iterator[ARX]:

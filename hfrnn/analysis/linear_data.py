@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 
+UNSEEN = 1e-3
+"""Smallest singular value that `first_states` uses, as a share of the largest. What outputs hardly show stays 0."""
 _STEPS = 2_000_000  # most training steps that are read
 
 
@@ -79,6 +81,23 @@ def units_of(blocks: Sequence[Block]) -> Units | None:
     mean = np.mean(y, axis=0, where=known)
     deviation = np.std(y, axis=0, where=known)
     return Units(x.mean(axis=0), _above_zero(x.std(axis=0)), mean, _above_zero(deviation))
+
+
+def first_states(shown: Values, off: Values) -> Values:
+    """Return the states before the first step that explain the first k targets best, by least squares, (B, n).
+
+    Parameters
+    ----------
+    shown : (k, n_out, n) array
+        The outputs that each entry of the state adds.
+    off : (k, B, n_out) array
+        The targets minus the outputs from the state 0; NaN where a target is not known.
+    """
+    found = np.zeros((off.shape[1], shown.shape[2]))
+    for b in range(off.shape[1]):
+        known = np.isfinite(off[:, b])
+        found[b] = np.linalg.lstsq(shown[known], off[:, b][known], rcond=UNSEEN)[0]
+    return found
 
 
 def simulation_error(model: LinearModel, blocks: Iterable[Block]) -> float:

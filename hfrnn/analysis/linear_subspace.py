@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.analysis.linear_data import Block, Units, Values
+from hfrnn.analysis.linear_data import Block, Units, Values, first_states
 from hfrnn.wording import counted
 
 ORDERS = (1, 2, 3, 4, 6, 8)
@@ -29,9 +29,7 @@ ORDERS = (1, 2, 3, 4, 6, 8)
 HORIZON = 15
 """s of S2."""
 KNOWN = 0.9
-"""Least share of known targets in 2s steps that S2 uses; the others are interpolated."""
-UNSEEN = 1e-3
-"""Smallest singular value, as a share of the largest, that S4 uses: what the outputs hardly show stays 0."""
+"""S2 uses 2s steps if at least this share of their targets is known. It interpolates the others."""
 _ROWS = 20_000  # about the most steps that a fit reads
 _NUMBERS = 20_000_000  # most entries of the matrix of S2, or of S3 for the sequences of a block
 _WORST = 1e8  # largest condition number of V
@@ -78,16 +76,9 @@ class Subspace:
             y += (_filtered(self.modes.poles[k], u @ weights)[..., None] * self.modes.G[:, k]).real
         if first is not None:
             off = self.units.targets(first[: len(u)]) - y[: len(first)]
-            y += np.einsum("toi,bi->tbo", self.modes.free(len(u)), self._first_states(off))
+            free = self.modes.free(len(u))
+            y += np.einsum("toi,bi->tbo", free, first_states(free[: len(off)], off))  # S4
         return self.units.outputs(y)
-
-    def _first_states(self, off: Values) -> Values:
-        """Return the states (B, n) of S4 from what is missing to the targets (k, B, n_out), NaN where not known."""
-        shown, found = self.modes.free(len(off)), np.zeros((off.shape[1], len(self.B)))
-        for b in range(off.shape[1]):
-            known = np.isfinite(off[:, b])
-            found[b] = np.linalg.lstsq(shown[known], off[:, b][known], rcond=UNSEEN)[0]
-        return found
 
 
 def subspace_models(blocks: Sequence[Block], units: Units, orders: Sequence[int] = ORDERS) -> Iterator[Subspace]:

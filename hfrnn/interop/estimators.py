@@ -136,7 +136,6 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         data = self._recording(sequences.rows, encoded) if by_memory else self._parts(sequences, encoded, random)
         instance("options", self.options, Mapping, "a dict of options of hfrnn.train", or_none=True)
         own = {name: value for name, value in self.get_params().items() if name not in OWN}
-        own = own if self.l2 is not None else {name: value for name, value in own.items() if name != "l2"}
         given = {**own, "loss": self._loss, "seed": int(random.randint(2**31 - 1)), **(self.options or {})}
         with tempfile.TemporaryDirectory(prefix="hfrnn-") as folder:
             run = Path(folder) / "run"

@@ -24,8 +24,8 @@ LAG = Option("length", int, LENGTH, "Length of the sequences of a synthetic task
 SEQUENCES = Option("sequences", int, 1000, "New sequences of a synthetic task in each epoch.", least=1, group="Data")
 SHORTEST = Option(
     "shortest", int, None,
-    "Smallest length of the training sequences of a synthetic task; each has a length drawn between this and {length}. "
-    "Sequences of the validation have {length}.",
+    "Smallest length of the training sequences of a synthetic task; the length of each is drawn between this and "
+    "{length}. Validation sequences have the length {length}.",
     least=1, group="Data", otherwise="{length}",
 )  # fmt: skip
 

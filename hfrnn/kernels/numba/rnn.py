@@ -88,12 +88,8 @@ class RNN(PackedMatrices, reference.RNN):
         if not is_fused(tape, self.activation):
             return super().rforward(p, v, tape, RU, Rstate)
         K, B, H = RU.shape
-        W, V, Rhs, work = (
-            packed(p, "W_h", tape),
-            packed(v, "W_h", tape),
-            tape.new("Rh", K, B, H),
-            wide(tape, "wide", B, H),
-        )
+        W, V = packed(p, "W_h", tape), packed(v, "W_h", tape)
+        Rhs, work = tape.new("Rh", K, B, H), wide(tape, "wide", B, H)
         rnn_rforward(W, V, tape["h"], Rstate["h"], *terms(tape, "U.packed", RU), tape["slope"], Rhs, work)  # R1, R2
         return Rhs, {"h": Rhs[K - 1]}
 
