@@ -12,6 +12,7 @@ import json
 import random
 import struct
 import tempfile
+import tomllib
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -263,6 +264,27 @@ def _value_at(value: Any, at: tuple[Any, ...]) -> Any:
     return value
 
 
+def _change_configuration(content: bytes, mutate: Callable[[bytes], bytes], rng: random.Random) -> bytes:
+    """Return options with another value, or one option more."""
+    import tomli_w
+
+    from hfrnn.option import option_key
+    from hfrnn.runs.config import all_options
+
+    given = tomllib.loads(content.decode())
+    options = {option_key(name): declared for name, declared in all_options().items()}
+    name = rng.choice([*given, *options] if rng.random() < 0.5 else [*options])
+    words = [each for each in getattr(options.get(name), "choices", None) or () if isinstance(each, str)]
+    new: Any = rng.choice(
+        [True, False, -1, 0, 1, 3, 2**31, 2**63 - 1, 0.5, 1e308, float("inf"), float("nan"), "", "rnn", "word", "all",
+         "hidden", "0.5", "1:9", "layer0.W_h=2", [], [1, 2], ["a", "b"], [[1]], [0.5, 0.25, 0.25], *words]
+    )  # fmt: skip
+    given[name] = mutate(str(new).encode()).decode("latin1") if rng.random() < 0.2 else new
+    if rng.random() < 0.2 and len(given) > 1:
+        del given[rng.choice([*given])]
+    return tomli_w.dumps(given).encode()
+
+
 def _change_vocabulary(content: bytes, mutate: Callable[[bytes], bytes], rng: random.Random) -> bytes:
     found = _change_json(content, mutate, rng)
     if isinstance(found, dict):
@@ -314,7 +336,7 @@ def _change_npz(content: bytes, mutate: Callable[[bytes], bytes], rng: random.Ra
 
 
 READERS: dict[str, Reader] = {
-    "toml": Reader("config.toml", _configurations, _read_configuration),
+    "toml": Reader("config.toml", _configurations, _read_configuration, _change_configuration),
     "vocabulary": Reader("vocabulary.json", _vocabularies, _read_vocabulary, _change_vocabulary),
     "metrics": Reader("metrics.jsonl", _run_files("metrics.jsonl"), _read_log, _change_log, run=True),
     "safetensors": Reader("net.safetensors", _checkpoints, _read_checkpoint, _change_checkpoint),

@@ -39,7 +39,7 @@ from hfrnn.engine.plan import (
     shard_boundaries,
     steps_of,
 )
-from hfrnn.engine.sweep import Sweep
+from hfrnn.engine.sweep import Sweep, adds_in_double
 from hfrnn.errors import InputError
 from hfrnn.wording import memory_size
 
@@ -178,6 +178,7 @@ class Footprint:
 
     def __init__(self, layout: Layout, symbols: bool = True, clips: bool = False) -> None:
         item, head = layout.dtype.itemsize, layout.head
+        self._dtype = layout.dtype
         self._item, self._weights, self._outputs = item, layout.n_parameters, layout.n_out * item
         real_inputs, real_targets = 0 if symbols else layout.n_in * item, 0 if head.integer_targets else self._outputs
         self._given = (real_inputs or 4) + (real_targets or 4)
@@ -242,7 +243,8 @@ class Footprint:
         """Return the bytes of the buffers that the sweeps of one worker share."""
         K = min(plan.segment or T, T)
         predictions = 0 if keep is Keep.ALL else self._size(f"{task} predictions", K, B)
-        return self._size(f"{task} scratch", K, B) + predictions
+        summed = adds_in_double(-(-T // K), self._dtype)
+        return self._size(f"{task} scratch", K, B) + predictions + (8 * self._weights if summed else 0)
 
     def _kept(self, task: str, keep: Keep, plan: Plan, T: int, B: int) -> int:
         """Return the bytes that one sweep keeps."""

@@ -31,6 +31,17 @@ from hfrnn.engine.states import SegmentStates, States
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Factors, Tape
 
+SEGMENTS = 64
+"""Segments whose gradients are added in float32. The sums of so many each are added in float64."""
+
+
+def adds_in_double(segments: int, dtype: Any) -> bool:
+    """Return whether a sweep with so many segments takes a vector in float64 to add their gradients.
+
+    Added one after another in float32, those of 20,000 segments would lose two of their seven digits.
+    """
+    return segments > SEGMENTS and dtype == "float32"
+
 
 @dataclass
 class Segment:
@@ -161,7 +172,7 @@ class Sweep:
             fed = self.fed(segment)
             head.gradient(self.p["output"], fed, segment.scored, segment.head_tape, groups["output"], dhs)
 
-        self._backward_over_segments(adjoint, groups)
+        self._backward_over_segments(adjoint, grad, groups)
         return sum(reversed(losses)) / self.total_weight
 
     def prepare(self, theta: Array) -> None:
@@ -184,7 +195,7 @@ class Sweep:
 
         strength = structural / self.total_weight
         damp = None if structural == 0 else lambda segment, dhs: self._structural(segment, dhs, strength)
-        self._backward_over_segments(adjoint, grad, vgroups, damp)
+        self._backward_over_segments(adjoint, out, grad, vgroups, damp)
 
     def sequence_losses(self, theta: Array) -> Array:
         """Return each sequence's sum of w*loss, (B,), divided by the total weight."""
@@ -279,7 +290,7 @@ class Sweep:
             head.backward(self.p["output"], fed, z[segment.span], segment.head_tape, groups["output"], dhs)
 
         self._restore(len(self.segments) - 1)
-        self._backward_over_segments(adjoint, groups)
+        self._backward_over_segments(adjoint, out, groups)
 
     # ------------------------------------------------------------------ passes over the segments
 
@@ -311,12 +322,19 @@ class Sweep:
                 visit(segment)
 
     def _backward_over_segments(
-        self, adjoint: Callable[[Segment, list[Array]], None], grad: Groups, v: Groups | None = None,
+        self, adjoint: Callable[[Segment, list[Array]], None], out: Array, grad: Groups, v: Groups | None = None,
         damp: Callable[[Segment, list[Array]], list[Array] | None] | None = None,
     ) -> None:  # fmt: skip
-        """Run backward from the last segment to the first. `adjoint` writes a segment's dhs; `damp` adds to it."""
+        """Run backward from the last segment to the first. `adjoint` writes a segment's dhs; `damp` adds to it.
+
+        All add to `out`, whose parts are `grad`. The sums of many segments in float32 are added in float64.
+        """
         dstate = self.states.zeros
         last = len(self.segments) - 1
+        total = None
+        if adds_in_double(len(self.segments), out.dtype):
+            total = self.scratch.get("sum_of_segments", out.shape, "float64")
+            total[...] = 0
         for s, segment in reversed(list(enumerate(self.segments))):
             if s != last:
                 self._restore(s)
@@ -329,6 +347,9 @@ class Sweep:
             self._adjoint_of_outputs(segment, adjoint, dhs, grad)
             preactivation_adjoints = None if damp is None else damp(segment, dhs)
             dstate = self._backward(segment, dhs, dstate, grad, preactivation_adjoints)
+            if total is not None and s % SEGMENTS == 0:
+                total += out
+                out[...] = total if s == 0 else 0
         self.start_adjoint = dstate
         self.states.add_gradient(dstate, grad)
 

@@ -68,3 +68,17 @@ def test_the_gradient_of_a_long_segment_is_that_in_double_precision(backend: str
     (loss, gradient), (expected, by_float64) = found["float32"], found["float64"]
     assert loss == pytest.approx(expected, rel=1e-6)
     np.testing.assert_allclose(gradient, by_float64, rtol=2e-6)
+
+
+def test_the_sums_of_many_segments_are_those_in_double_precision() -> None:
+    T, K = 300, 1
+    batch = hfrnn.Batch(np.full((T, 1, 1), 0.1, np.float32), np.full((T, 1, 1), 0.7, np.float32))
+    found = {}
+    for dtype, checkpoint in (("float32", K), ("float64", None)):
+        net = hfrnn.Network("rnn", 1, 1, 1, loss="squared", dtype=dtype, backend="numpy", bias=True, output_bias=True)
+        theta = net.init(seed=0)
+        objective = hfrnn.Objective(net, batch, threads=1, checkpoint=checkpoint)
+        G = objective.gauss_newton(theta, structural=0.1)
+        found[dtype] = objective.loss_and_gradient(theta)[1], G @ np.ones_like(theta)
+    for single, double in zip(found["float32"], found["float64"], strict=True):
+        np.testing.assert_allclose(single, double, rtol=1e-6)
