@@ -37,7 +37,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 MEMORY = 2**28
 """The memory of the machine, in bytes, as readers see it. A reader may take twice as much for a moment."""
 SECONDS, HANG = 10, 60
-"""A reader may take so long, and so long until the process is ended because a library does not come back."""
+"""Seconds of processor time that a reader may take, and those until the process ends if a library does not return."""
 COVERED = ("hfrnn", "mido", "zipfile", "tomllib", "json", "csv", "safetensors")
 """Packages whose branches guide the search."""
 
@@ -59,15 +59,17 @@ def broken(reader: Reader, content: bytes, folder: Path) -> str:
     before = _listed(folder)
     _forget_peak()
     began, held = time.monotonic(), _peak()
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    handler = signal.signal(signal.SIGPROF, _late)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             why = _outcome(reader, path, zlib.crc32(content))
     except _TooLongError:
-        why = f"it took more than {SECONDS} s\n{traceback.format_exc()}"
+        why = f"it took more than {SECONDS} s of processor time\n{traceback.format_exc()}"
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, handler)
     if not why and (warned := [each for each in heard if "HfrnnWarning" not in str(each.category.__mro__)]):
         why = f"it warned: {warned[0].category.__name__} {warned[0].message} in {warned[0].filename}"
     if not why and _listed(folder) != before:
@@ -165,7 +167,6 @@ def search(name: str, seconds: int, folder: Path) -> None:
             for content in reader.valid():  # imports what the reader uses
                 broken(reader, content, place)
     small_machine()
-    signal.signal(signal.SIGALRM, _late)
 
     def change(content: bytes, most: int, seed: int) -> bytes:
         rng = random.Random(seed)
@@ -199,7 +200,6 @@ def main() -> int:
     given = parser.parse_args()
     reader, folder = READERS[given.reader], given.folder.resolve()
     if given.one is not None:
-        signal.signal(signal.SIGALRM, _late)
         small_machine()
         with place_to_read(reader) as place:
             print(broken(reader, given.one.resolve().read_bytes(), place) or "the promise holds")
