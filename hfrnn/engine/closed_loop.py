@@ -20,6 +20,7 @@ networks", 2015. There, the gradient stops at the feedback; here it goes through
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -154,9 +155,13 @@ class LoopInputs(InputMap):
         self.gain, self.offset = (asarray(each, dtype=kind) for each in (feedback.gain, feedback.offset))
         x: Array = asarray(batch.inputs, dtype=scratch.dtype).copy()
         self.values = self.x = x
-        self.narrow = None  # U is more than the factors
-        self.Rx = backend.zeros((batch.T, batch.B, n_in), scratch.dtype)
+        self.narrow = self.extended = None  # U is more than the factors
         self.dx, self._of_output = (backend.zeros((1, batch.B, n_in), scratch.dtype) for _ in range(2))
+
+    @cached_property
+    def Rx(self) -> Array:
+        """The tangents (T, B, n_in) of the inputs, which products alone need."""
+        return self.backend.zeros(self.x.shape, self.x.dtype)
 
     def rforward(
         self, l: int, p: Groups, v: Groups, span: slice, below: Array | None, Rbelow: Array | None, RU: Array

@@ -106,7 +106,7 @@ class Objective(SequenceDerivatives):
         self.batch, self.ranks = net.prepare(batch), comm if isinstance(comm, Ranks) else ranks_of(comm)
         self.plan = instance("plan", plan, Plan, "a Plan", or_none=True) or make_plan(
             net, batch.T, batch.B, checkpoint, memory, batch.symbols, weighs_outputs=batch.weighs_outputs,
-            least_shards=shards, lengths=batch.shard_lengths,
+            least_shards=shards, lengths=batch.shard_lengths, loops=bool(closed_loop and closed_loop.share),
         )  # fmt: skip
         self.plan.check(batch.B)
         self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.workers)

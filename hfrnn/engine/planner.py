@@ -26,6 +26,8 @@ import numpy as np
 
 from hfrnn.checks import count, is_whole, wrong
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.closed_loop import ClosedLoopSweep, LoopOfBatch
+from hfrnn.engine.feedback import Feedback
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.plan import (
     SHARD,
@@ -69,6 +71,7 @@ def make_plan(
     least_shards: int | None = None,
     clips: bool = False,
     lengths: Lengths | None = None,
+    loops: bool = False,
 ) -> Plan:
     """Return the plan for a batch of B sequences of T steps, or of so many `lengths`.
 
@@ -93,6 +96,8 @@ def make_plan(
     lengths : (B,) array, optional
         The steps of each sequence of a `RaggedBatch`, T at most. Each shard is padded to its own longest sequence, and
         the shards are cut for that.
+    loops : bool
+        Whether outputs may be fed back as inputs (`hfrnn.ClosedLoop`), which takes more memory.
     """
     memory = count("memory", memory, 1, or_none=True, unit="bytes")
     least = count("shards", least_shards, 1, or_none=True) or (SHARDS if layout.backend.on_host else 1)
@@ -105,7 +110,7 @@ def make_plan(
         if not (is_whole(checkpoint) and int(checkpoint) >= 1):
             raise wrong("checkpoint", checkpoint, 'use None, "sqrt", "auto" or a number of steps, 1 or more')
         return replace(largest, segment=int(checkpoint), keep=Keep.NOTHING)
-    budget, footprint = memory or layout.backend.default_memory(), footprint_of(layout, symbols, clips)
+    budget, footprint = memory or layout.backend.default_memory(), footprint_of(layout, symbols, clips, loops)
     sizes = _host_sizes(largest, B) if layout.backend.on_host else _device_sizes(T, B)
     segments, divisions = sizes[0], [_shards(layout, B, size, least, lengths) for size in sizes[1]]
     candidates = [
@@ -173,21 +178,24 @@ class Footprint:
     """The memory that objectives of a network need, derived from the buffers of four tiny sweeps.
 
     The size of every buffer is a + b*K + c*B + d*K*B for segments of K steps and shards of B sequences. Measuring four
-    sizes therefore gives the exact size for all K and B. `symbols` and `clips` are those of `make_plan`.
+    sizes therefore gives the exact size for all K and B. `symbols`, `clips` and `loops` are those of `make_plan`.
+    An objective with a closed loop has segments of one step; without one, while its share is 0, those of the plan.
     """
 
-    def __init__(self, layout: Layout, symbols: bool = True, clips: bool = False) -> None:
+    def __init__(self, layout: Layout, symbols: bool = True, clips: bool = False, loops: bool = False) -> None:
+        self._open = Footprint(layout, symbols, clips) if loops else None
         item, head = layout.dtype.itemsize, layout.head
         self._dtype = layout.dtype
         self._item, self._weights, self._outputs = item, layout.n_parameters, layout.n_out * item
         real_inputs, real_targets = 0 if symbols else layout.n_in * item, 0 if head.integer_targets else self._outputs
+        self._inputs, self._targets = real_inputs, real_targets
         self._given = (real_inputs or 4) + (real_targets or 4)
         # weights, scaled weights, arranged targets, and the inputs of a shard
         self._copied = 8 + item + head.scored_bytes + real_targets + real_inputs
         self._temporary = 8 * layout.n_out * head.temporary_arrays
         widest = max(head.outputs_a_target, *(layer.slots for layer in layout.layers))
         self._copies = 0 if layout.backend.on_host else COPIES * item * widest
-        corners = {(K, B): _tiny_sweep(layout, K, B, symbols, clips) for K in (1, 2) for B in (1, 2)}
+        corners = {(K, B): _tiny_sweep(layout, K, B, symbols, clips, loops) for K in (1, 2) for B in (1, 2)}
         roles = corners[1, 1]
         self._coefficients = {role: _bilinear({at: sizes[role] for at, sizes in corners.items()}) for role in roles}
         shapes = [shape for layer in layout.layers for shape in layer.kernel.state_shapes(1).values()]
@@ -202,6 +210,10 @@ class Footprint:
 
         The batch may be a `RaggedBatch` with so many `lengths`.
         """
+        open_loop = 0
+        if self._open is not None:
+            open_loop = self._open.bytes(plan, T, B, use, weighs_outputs, lengths)
+            plan = replace(plan, segment=1)
         shards = [(t, stop - start) for t, (start, stop) in zip(steps_of(plan, T, lengths), plan.parts, strict=True)]
         count, steps = len(shards), sum(t * b for t, b in shards)
 
@@ -214,6 +226,10 @@ class Footprint:
         total, buffers = steps * self._given + (workers + 2 + waiting) * self._weights * self._item, 0
         sweeps, making = steps * self._copied, 0
         sweeps += B * self._starts
+        fed = 0
+        if self._open is not None:
+            fed = steps * self._inputs
+            making = most(lambda t, b: t * b * 3 * self._targets)  # while the targets of a shard are arranged
         if weighs_outputs:
             total += steps * self._outputs  # weights as they are given
             sweeps += steps * 2 * self._outputs  # scaled weights and shares of all outputs
@@ -227,17 +243,17 @@ class Footprint:
             keep = plan.keep_of_gradients
             one = most(lambda t, b: self._kept("gradient", keep, plan, t, b))
             one += most(lambda t, b: self._scratch("gradient", keep, plan, t, b))
-            total += sweeps
+            total += sweeps + fed  # losses have sweeps of their own
             buffers += workers * one
         if use in (Use.OPERATOR, Use.BOTH):
-            total += sweeps
+            total += sweeps + fed  # the tangents of the inputs
             buffers += workers * most(lambda t, b: self._scratch("product", plan.keep, plan, t, b))
             buffers += sum(self._kept("product", plan.keep, plan, t, b) for t, b in shards)
         if use is not Use.OPERATOR or plan.keep is not Keep.ALL:  # else the loss runs before products need memory
             buffers += workers * rows * self._temporary
         buffers += workers * rows * self._copies
         total += max(buffers, making)
-        return math.ceil(MARGIN * total)
+        return max(math.ceil(MARGIN * total), open_loop)
 
     def _scratch(self, task: str, keep: Keep, plan: Plan, T: int, B: int) -> int:
         """Return the bytes of the buffers that the sweeps of one worker share."""
@@ -261,12 +277,12 @@ class Footprint:
         return a + b * K + c * B + d * K * B
 
 
-_footprints: WeakKeyDictionary[Layout, dict[tuple[bool, bool], Footprint]] = WeakKeyDictionary()
+_footprints: WeakKeyDictionary[Layout, dict[tuple[bool, bool, bool], Footprint]] = WeakKeyDictionary()
 
 
-def footprint_of(layout: Layout, symbols: bool = True, clips: bool = False) -> Footprint:
+def footprint_of(layout: Layout, symbols: bool = True, clips: bool = False, loops: bool = False) -> Footprint:
     """Return the footprint of a network. It is measured once for each kind of input and of gradient."""
-    known, kind = _footprints.setdefault(layout, {}), (symbols, clips)
+    known, kind = _footprints.setdefault(layout, {}), (symbols, clips, loops)
     if kind not in known:
         known[kind] = Footprint(layout, *kind)
     return known[kind]
@@ -280,8 +296,10 @@ def _bilinear(sizes: dict[tuple[int, int], int]) -> tuple[int, int, int, int]:
     return sizes[1, 1] - b - c - d, b, c, d
 
 
-def _tiny_sweep(layout: Layout, T: int, B: int, symbols: bool, clips: bool = False) -> Counter[str]:
-    """Return the bytes of the buffers of one segment of T steps and B sequences, by their role."""
+def _tiny_sweep(
+    layout: Layout, T: int, B: int, symbols: bool, clips: bool = False, loops: bool = False
+) -> Counter[str]:
+    """Return the bytes of the buffers of T steps and B sequences, by their role: of one segment, or of a loop's T."""
     inputs: Any = np.zeros((T, B), np.int32) if symbols else np.zeros((T, B, layout.n_in), layout.dtype)
     costly = layout.head.costly_target  # so that the estimate is an upper bound for all targets
     symbolic = layout.head.integer_targets
@@ -289,7 +307,12 @@ def _tiny_sweep(layout: Layout, T: int, B: int, symbols: bool, clips: bool = Fal
     batch, sizes = layout.prepare(Batch(inputs, targets)), Counter[str]()
     zero, out = (layout.backend.zeros((layout.n_parameters,), layout.dtype) for _ in range(2))
     for task in ("gradient", "product"):
-        sweep = Sweep(layout, batch, float(T * B), clip_error=1.0 if clips and task == "gradient" else None)
+        if loops:
+            feedback = Feedback(np.zeros(1, np.int64), np.zeros(1, np.int64), layout.n_in)
+            chosen = np.repeat(np.arange(T)[:, None] > 0, B, axis=1)
+            sweep = ClosedLoopSweep(layout, batch, float(T * B), LoopOfBatch(feedback, chosen))
+        else:
+            sweep = Sweep(layout, batch, float(T * B), clip_error=1.0 if clips and task == "gradient" else None)
         if task == "gradient":
             sweep.gradient(zero, out)
         else:

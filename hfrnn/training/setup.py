@@ -121,13 +121,12 @@ def validation_objective(net: Network, source: Source, config: TrainConfig, rank
     batch = source.validation
     if batch is None:
         return None
-    net, batch = net.without_penalty(), batch.by_length()
+    net, batch, loop = net.without_penalty(), batch.by_length(), FeedbackSchedule(config, source).whole()
     memory = config.memory_bytes if net.backend.on_host else config.memory_bytes // DEVICE_PART
     plan = make_plan(
         net, batch.T, batch.B, "auto", memory, batch.symbols, Use.LOSS, batch.weighs_outputs, config.shards,
-        lengths=batch.shard_lengths,
+        lengths=batch.shard_lengths, loops=loop is not None,
     )  # fmt: skip
-    loop = FeedbackSchedule(config, source).whole()
     return Objective(net, batch, config.threads, plan=plan, comm=ranks, closed_loop=loop)
 
 

@@ -33,7 +33,7 @@ def _values(net: hfrnn.Network, T: int, B: int, real: bool, weights: str) -> hfr
     return hfrnn.Batch(inputs, rng.random((T, B, net.n_out), net.dtype), shape and rng.random(shape, net.dtype))
 
 
-def _measured_peak(net, batch, plan, threads, use=Use.BOTH, clip_error=None):
+def _measured_peak(net, batch, plan, threads, use=Use.BOTH, clip_error=None, loop=None):
     """The most that an objective, and what is asked of it (a loss, a gradient, products), hold at a time.
 
     `batch` is a batch, or a function that makes one; the memory of the batch counts then.
@@ -43,7 +43,7 @@ def _measured_peak(net, batch, plan, threads, use=Use.BOTH, clip_error=None):
     tracemalloc.start()
     try:
         made = batch() if callable(batch) else batch
-        objective = hfrnn.Objective(net, made, threads=threads, plan=plan)
+        objective = hfrnn.Objective(net, made, threads=threads, plan=plan, closed_loop=loop)
         if use is Use.LOSS:
             objective.loss(theta)
         if use in (Use.GRADIENT, Use.BOTH):
@@ -294,3 +294,14 @@ def test_a_device_expects_room_for_the_copies_of_cupy(use, monkeypatch):
         monkeypatch.setattr(planner, "COPIES", copies)
         found.append(planner.Footprint(NET).bytes(plan, T, B, use))
     assert found[1] - found[0] == pytest.approx(planner.MARGIN * 2 * 4 * 256 * 25 * B, abs=2)  # two copies of U
+
+
+@pytest.mark.parametrize("use", [Use.LOSS, Use.GRADIENT, Use.OPERATOR])
+@pytest.mark.parametrize("checkpoint", [None, 7])
+def test_what_a_plan_expects_of_a_closed_loop_is_near_to_what_is_taken(checkpoint, use):
+    net, T, B = hfrnn.Network("gru", 12, 24, 12, loss="squared"), 200, 128
+    plan = make_plan(net, T, B, checkpoint, symbols=False, use=use, loops=True)
+    plan = replace(plan, workers=2, segment=1)  # as a closed loop has them
+    expected = footprint_of(net, False, loops=True).bytes(plan, T, B, use)
+    measured = _measured_peak(net, lambda: _values(net, T, B, True, "none"), plan, 2, use, loop=hfrnn.ClosedLoop())
+    assert 0.95 * measured <= expected <= 1.15 * measured

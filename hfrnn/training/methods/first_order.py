@@ -53,13 +53,13 @@ class FirstOrderMethod(Stepwise):
         else:
             self.batches = SequenceBatches(config, source)
         (T, B), symbols = self.batches.shape, self.batches.symbols
-        weighs, clips = self.batches.weighs_outputs, config.clip_error is not None
+        weighs, clips, loops = self.batches.weighs_outputs, config.clip_error is not None, config.closed_loop > 0
         plan = make_plan(
             net, T, B, config.checkpoint_argument, config.memory_bytes, symbols, Use.GRADIENT, weighs, config.shards,
-            clips,
+            clips, loops=loops,
         )  # fmt: skip
         self.plans = {"gradient": plan}
-        self.expected_bytes = footprint_of(net, symbols, clips).bytes(plan, T, B, Use.GRADIENT, weighs)
+        self.expected_bytes = footprint_of(net, symbols, clips, loops).bytes(plan, T, B, Use.GRADIENT, weighs)
         self.threads = config.threads or default_threads()
         self.optimizer = step(config, net, self.threads)
         self.parts |= {"optimizer" if self.optimizer.like_theta else "kronecker": self.optimizer}

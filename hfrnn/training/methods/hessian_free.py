@@ -247,10 +247,13 @@ class HessianFreeMethod(Method):
             use = Use.BOTH  # for the gradients of parts
             basis = bytes_needed(self.net.matrix_blocks, self.parts, self.net.dtype.itemsize)
             budget = max(budget - basis, 1)
-        footprint = footprint_of(self.net, symbols)
+        loops = self.config.closed_loop > 0
+        footprint = footprint_of(self.net, symbols, loops=loops)
         half = max(budget // 2, 1)
         least = self.config.shards
-        plan = functools.partial(make_plan, self.net, T, checkpoint=checkpoint, symbols=symbols, weighs_outputs=weighs)
+        plan = functools.partial(
+            make_plan, self.net, T, checkpoint=checkpoint, symbols=symbols, weighs_outputs=weighs, loops=loops
+        )
         plans = {"gradient": plan(rows, memory=half, use=Use.GRADIENT, least_shards=least, lengths=lengths)}
         taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT, weighs, lengths)
         left = max(budget - taken, 1)
