@@ -310,7 +310,7 @@ def _tiny_sweep(
         if loops:
             feedback = Feedback(np.zeros(1, np.int64), np.zeros(1, np.int64), layout.n_in)
             chosen = np.repeat(np.arange(T)[:, None] > 0, B, axis=1)
-            sweep = ClosedLoopSweep(layout, batch, float(T * B), LoopOfBatch(feedback, chosen))
+            sweep: Sweep = ClosedLoopSweep(layout, batch, float(T * B), LoopOfBatch(feedback, chosen))
         else:
             sweep = Sweep(layout, batch, float(T * B), clip_error=1.0 if clips and task == "gradient" else None)
         if task == "gradient":
