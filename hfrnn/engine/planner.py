@@ -26,8 +26,6 @@ import numpy as np
 
 from hfrnn.checks import count, is_whole, wrong
 from hfrnn.engine.batch import Batch
-from hfrnn.engine.closed_loop import ClosedLoopSweep, LoopOfBatch
-from hfrnn.engine.feedback import Feedback
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.plan import (
     SHARD,
@@ -308,6 +306,9 @@ def _tiny_sweep(
     zero, out = (layout.backend.zeros((layout.n_parameters,), layout.dtype) for _ in range(2))
     for task in ("gradient", "product"):
         if loops:
+            from hfrnn.engine.closed_loop import ClosedLoopSweep, LoopOfBatch
+            from hfrnn.engine.feedback import Feedback
+
             feedback = Feedback(np.zeros(1, np.int64), np.zeros(1, np.int64), layout.n_in)
             chosen = np.repeat(np.arange(T)[:, None] > 0, B, axis=1)
             sweep: Sweep = ClosedLoopSweep(layout, batch, float(T * B), LoopOfBatch(feedback, chosen))
