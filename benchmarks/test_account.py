@@ -19,11 +19,14 @@ from common import Case
 from products import UNITS
 from recorder import Recorded
 from recording import record, recording, recording_backend
+from support.slow import slow_unless
 
 import hfrnn
 from hfrnn.arrays.backend import get_backend
 
-BACKENDS = ("numpy", pytest.param("numba", marks=pytest.mark.filterwarnings("ignore::Warning")))
+QUICK = ("mlstm", "gru", "rnn")
+IGNORED = pytest.mark.filterwarnings("ignore::Warning")
+BACKENDS = ("numpy", pytest.param("numba", marks=IGNORED))
 
 
 def case_of(arch: str, backend: str) -> Case:
@@ -36,8 +39,10 @@ def array(*shape: int) -> Any:
     return np.random.default_rng(0).standard_normal(shape, dtype=np.float32).view(Recorded)
 
 
-def slow(arch: str) -> Any:
-    return pytest.param(arch, marks=pytest.mark.slow)
+def rows(*archs: str) -> list[Any]:
+    """Return rows of an architecture and a backend; loops are compiled for the lstm only, unless slow tests run."""
+    every = [row for arch in archs for row in ((arch, "numpy"), pytest.param(arch, "numba", marks=IGNORED))]
+    return slow_unless(lambda arch, backend: arch == "lstm" or (backend == "numpy" and arch in QUICK), every)
 
 
 def only(log: recorder.Log, name: str) -> recorder.Total:
@@ -45,8 +50,7 @@ def only(log: recorder.Log, name: str) -> recorder.Total:
     return found
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("arch", ["lstm", "mlstm", *map(slow, ("hornn-fofe", "scrn"))])
+@pytest.mark.parametrize(("arch", "backend"), rows("lstm", "mlstm", "hornn-fofe", "scrn"))
 def test_a_recorder_changes_no_bit(arch: str, backend: str) -> None:
     case = case_of(arch, backend)
     objective = hfrnn.Objective(case.net, hfrnn.Batch(case.inputs, case.targets), 1)
@@ -60,8 +64,7 @@ def test_a_recorder_changes_no_bit(arch: str, backend: str) -> None:
     assert (np.asarray(found["product"]) == expected[1]).all()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("arch", ["lstm", "mlstm", "gru", slow("hornn-fofe"), "rnn"])
+@pytest.mark.parametrize(("arch", "backend"), rows("lstm", "mlstm", "gru", "hornn-fofe", "rnn"))
 def test_the_counted_operations_are_those_of_the_equations(arch: str, backend: str) -> None:
     case = case_of(arch, backend)
     _, plan = account.operations(case, 1)
@@ -212,7 +215,7 @@ def test_the_distance_is_the_memory_used_since_the_last_use() -> None:
     assert max(distances) in (22, 23)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", slow_unless("numpy".__eq__, BACKENDS))
 def test_the_parts_add_up_to_the_total(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alone, "WORKING_SETS", range(17, 19))
     monkeypatch.setattr(alone, "without_products", lambda loop: loop)  # which takes long to compile

@@ -16,8 +16,9 @@ pytest.importorskip("numba")
 import fused_passes
 import update_account
 
+pytestmark = pytest.mark.slow  # compiles loops of many kinds
 
-@pytest.mark.slow  # compiles eight loops
+
 def test_every_prototype_is_compared_and_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused_passes, "CASES", (("lstm", 4, 6, 8, 5), ("mlstm", 3, 6, 8, 5)))
     monkeypatch.setattr(fused_passes, "WHOLE", (("rnn", 4, 6, 8, 5), ("mlstm", 3, 6, 8, 5)))

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,15 @@ def pytest_configure(config: pytest.Config) -> None:
     path = os.environ.get("HFRNN_SKIPPED")
     if path and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Skipped(Path(path)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let each worker of pytest-xdist run whole files of quick tests, unless another `--dist` or tier is chosen."""
+    from support.scheduling import ByFile
+
+    quick = config.option.markexpr == "not slow and not nightly"
+    return ByFile(config, log) if quick and config.option.dist == "load" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

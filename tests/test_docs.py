@@ -55,8 +55,14 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "book.txt").write_text("It is a truth universally acknowledged, that books have words.\n" * 30, "utf-8")
     for optimizer, more in (("hf", {"gradient_symbols": 2000}), ("adam", {})):
         options = {"arch": "lstm", "hidden": 8, "updates": 2, "sample_length": 0, "optimizer": optimizer, **more}
-        hfrnn.train(out=str(folder / "runs" / optimizer), **options)
+        hfrnn.train(out=str(folder / "runs" / optimizer), backend="numpy", **options)
     return folder
+
+
+@pytest.fixture
+def on_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the backend `auto` be NumPy, so that no loop is compiled for code that trains for a moment."""
+    monkeypatch.setattr(registry, "choose_backend", lambda arch, on_gpu=True: ("numpy", "nothing is compiled"))
 
 
 LONG = {"README.md", "docs/getting-started.md", "docs/damping.md", "docs/preconditioner.md", "docs/report.md"}
@@ -65,6 +71,7 @@ BOOK = {"README.md", "docs/getting-started.md", "docs/report.md"}  # their reade
 WITH_CODE = [page for page in having("", "python") if page not in GALLERY]
 
 
+@pytest.mark.usefixtures("on_numpy")
 @pytest.mark.parametrize("page", slow_unless(lambda page: name(page) not in LONG, WITH_CODE), ids=name)
 def test_python_blocks_run(page: Path, desk: Path, tmp_path: Path) -> None:
     shutil.copytree(desk, tmp_path, dirs_exist_ok=True)
@@ -101,6 +108,7 @@ no_entries_are_left = pytest.fixture(autouse=True)(forgetting_entries.__wrapped_
 EXAMPLES = [file for file in sorted((PROJECT / "hfrnn").rglob("*.py")) if ">>> " in file.read_text("utf-8")]
 
 
+@pytest.mark.usefixtures("on_numpy", "few_gradcheck_cases")
 @pytest.mark.parametrize("file", EXAMPLES, ids=name)
 def test_doctests_hold(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if "import torch" in file.read_text("utf-8"):

@@ -20,7 +20,8 @@ Mutation = Callable[[pytest.MonkeyPatch], None]
 few_cases = pytest.mark.usefixtures("few_gradcheck_cases")
 
 
-@pytest.mark.parametrize("arch", slow_unless("clockwork".__eq__, architectures()))
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", architectures())
 def test_every_derivative_of_every_architecture_is_right(arch: str) -> None:
     outcomes = {outcome.check: outcome for outcome in gradcheck([arch])}
     needed = {"gradient", "Jv", "adjoint", "Gv", "symmetry", "semi-definite", "hessian", "hidden", "checkpoints"}

@@ -7,10 +7,10 @@ import functools
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent.parent / "hfrnn"
+from support.parsed import FILES, PACKAGE, nodes, parsed
 
 LAYERS: list[set[str]] = [  # lowest first; the members of a layer do not import each other
     {"errors", "choices", "wording", "_version"}, {"checks", "files", "live_line"}, {"option"}, {"entries"}, {"losses"},
@@ -33,7 +33,6 @@ ONLY_IN = {
 }  # fmt: skip
 OPTIM_IMPORTS = {"numpy", "scipy", "hfrnn"} | set(sys.stdlib_module_names)
 NEVER = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
-FILES = sorted(PACKAGE.rglob("*.py"))
 LONGEST_CHAIN = 13
 MOST_LINES = 650
 MOST_TEST_LINES = 400
@@ -42,15 +41,12 @@ EXAMPLES = re.compile(r"\n\n *Examples\n *-----+\n.*?\n *(?=\"\"\")", re.S)
 MOST_FUNCTION_LINES = 80
 
 
-parsed = functools.cache(ast.parse)
-
-
 def package_of(file: Path) -> str:
     return file.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def imports(found: Iterable[ast.AST]) -> Iterator[str]:
+    for node in found:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -64,9 +60,9 @@ def imports(tree: ast.AST) -> Iterator[str]:
                 yield str(node.args[0].value)
 
 
-def violations(package: str, source: str) -> list[str]:
+def violations(package: str, all_nodes: Iterable[ast.AST]) -> list[str]:
     found = []
-    for module in imports(parsed(source)):
+    for module in imports(all_nodes):
         top, _, rest = module.partition(".")
         other = rest.split(".")[0]
         if top in NEVER:
@@ -86,16 +82,22 @@ def violations(package: str, source: str) -> list[str]:
 def test_a_package_imports_only_from_layers_below() -> None:
     assert {package_of(file) for file in FILES} == LEVEL.keys() | {"__init__"}
     assert [str(file) for file in FILES if re.search(r"^ *from \.", file.read_text("utf-8"), re.M)] == []
-    found = {str(file): violations(package_of(file), file.read_text("utf-8")) for file in FILES}
+    found = {str(file): violations(package_of(file), nodes(file)) for file in FILES}
     assert {file: wrong for file, wrong in found.items() if wrong} == {}
 
 
 def too_long(file: Path) -> list[str]:
     """Return "file" if a file has too many lines, and the names of its functions that have too many."""
-    source = EXAMPLES.sub("", file.read_text("utf-8"))
-    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
-    found = [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= MOST_FUNCTION_LINES]
-    return found + ["file"] * (len(source.splitlines()) > MOST_LINES)
+    source = file.read_text("utf-8")
+    examples = {line for each in EXAMPLES.finditer(source)
+                for line in range(source.count("\n", 0, each.start()), source.count("\n", 0, each.end()))}  # fmt: skip
+
+    def lines(first: int, last: int) -> int:
+        return last - first + 1 - len(examples & {*range(first - 1, last)})
+
+    functions = [node for node in nodes(file) if isinstance(node, ast.FunctionDef)]
+    found = [node.name for node in functions if lines(node.lineno, node.end_lineno or 0) > MOST_FUNCTION_LINES]
+    return found + ["file"] * (lines(1, len(source.splitlines())) > MOST_LINES)
 
 
 def test_files_and_functions_are_short() -> None:
@@ -107,10 +109,11 @@ TEST_MODULES = {file.stem for file in TESTS if file.stem.startswith("test_")}
 
 
 def test_a_file_of_tests_is_short_and_imports_no_other() -> None:
-    sources = {str(file): file.read_text("utf-8") for file in TESTS}
-    assert [file for file, source in sources.items() if len(source.splitlines()) > MOST_TEST_LINES] == []
-    named = {file: ".".join(imports(parsed(source))).split(".") for file, source in sources.items()}
-    assert {file: names for file, parts in named.items() if (names := TEST_MODULES & {*parts})} == {}
+    for file in TESTS:
+        source = file.read_text("utf-8")
+        assert len(source.splitlines()) <= MOST_TEST_LINES, file
+        imported = " ".join(re.findall(r"^(?:from|import) .*$", source, re.M))
+        assert not (TEST_MODULES - {file.stem}) & {*re.findall(r"\w+", imported)}, file
 
 
 # ---------------------------------------------------------------------- circles of imports
@@ -127,8 +130,7 @@ MODULES = {module_name(file): file for file in FILES}
 def imported_modules(module: str, always: bool = True) -> set[str]:
     """The modules of hfrnn that one imports: all, also for its types and in functions, or those at its top."""
     found: set[str] = set()
-    tree = parsed(MODULES[module].read_text(encoding="utf-8"))
-    for node in ast.walk(tree) if always else tree.body:
+    for node in nodes(MODULES[module]) if always else parsed(MODULES[module]).body:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in MODULES else node.module for name in names}
@@ -164,7 +166,7 @@ def test_a_wrong_import_is_noticed() -> None:
         ("arrays", "import importlib\nimportlib.import_module('mpi4py')"),
         ("runs", "import pickle"),
     ):
-        assert violations(package, source), source
+        assert violations(package, ast.walk(ast.parse(source))), source
 
 
 def test_importing_hfrnn_loads_nothing_heavy() -> None:
@@ -178,7 +180,6 @@ def test_importing_hfrnn_loads_nothing_heavy() -> None:
 def test_commands_print_through_one_module() -> None:
     for file in (PACKAGE / "cli").glob("*.py"):
         if file.name != "output.py":
-            calls = {ast.unparse(node.func) for node in ast.walk(parsed(file.read_text("utf-8")))
-                     if isinstance(node, ast.Call)}  # fmt: skip
+            calls = {ast.unparse(node.func) for node in nodes(file) if isinstance(node, ast.Call)}
             allowed = {"click.echo"} if file.name == "__init__.py" else set()  # to the text of an error
             assert not calls & {"print", "click.echo", "sys.stdout.write", "sys.stderr.write"} - allowed, file

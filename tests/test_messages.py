@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from support.parsed import FILES, nodes
 
 import hfrnn
 from hfrnn.checks import count
@@ -19,7 +20,7 @@ from hfrnn.kernels.registry import architectures, kernel_options
 from hfrnn.runs.options import run_options
 from tests.support.command_line import call, file, refused
 
-SOURCES = sorted(path for path in Path(hfrnn.__file__).parent.rglob("*.py") if "cli" not in path.parts)
+SOURCES = [path for path in FILES if "cli" not in path.parts]
 OF_PYTHON = {"dtype", "mirrors"}
 """Arguments that templates name although no run, architecture or command has them under this name."""
 
@@ -104,7 +105,8 @@ def test_messages_about_an_option_of_a_file_name_the_file(tmp_path, monkeypatch)
 
 def test_a_message_of_the_library_that_tells_a_command_has_its_flags(tmp_path):
     out = tmp_path / "run"
-    call("train", "--data", "sine", "--length", 20, "--hidden", 2, "--updates", 1, "--out", out, "--quiet")
+    call("train", "--data", "sine", "--length", 20, "--hidden", 2, "--updates", 1, "--backend", "numpy", "--out", out,
+         "--quiet")  # fmt: skip
     line = refused("train", "--data", "sine", "--out", out)
     assert line.endswith(f": give another --out, or resume the run in it with --resume {out}")
     with pytest.raises(InputError, match=re.escape(f"give another out=, or resume the run in it with resume='{out}'")):
@@ -114,23 +116,23 @@ def test_a_message_of_the_library_that_tells_a_command_has_its_flags(tmp_path):
 # ------------------------------------------------------------------ the whole library
 
 
-def strings(tree: ast.AST) -> list[ast.Constant]:
-    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+def strings(path: Path) -> list[ast.Constant]:
+    alone = {id(node.value) for node in nodes(path) if isinstance(node, ast.Expr)}
     return [
-        node for node in ast.walk(tree)
+        node for node in nodes(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone
     ]  # fmt: skip
 
 
 def test_no_text_outside_the_command_line_holds_a_flag():
-    found = {f"{path}:{node.lineno}": node.value for path in SOURCES for node in strings(ast.parse(path.read_text()))}
+    found = {f"{path}:{node.lineno}": node.value for path in SOURCES for node in strings(path)}
     assert [place for place, text in found.items() if re.search(r"--[a-z]", text)] == []
 
 
-def templates(tree: ast.AST) -> list[tuple[int, str]]:
+def templates(path: Path) -> list[tuple[int, str]]:
     """Return the templates of `Message` and `PerReader` in a module that are written out, with their lines."""
     return [
-        (node.lineno, argument.value) for node in ast.walk(tree)
+        (node.lineno, argument.value) for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Message", "PerReader")
         for argument in node.args[: 1 + (node.func.id == "PerReader")]
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
@@ -152,7 +154,7 @@ def test_templates_name_only_arguments_that_exist():
     known = known_names()
     wrong = [
         f"{path.name}:{line}: {', '.join(unknown)}" for path in SOURCES if path.name != "errors.py"
-        for line, text in templates(ast.parse(path.read_text(encoding="utf-8"))) if (unknown := names(text) - known)
+        for line, text in templates(path) if (unknown := names(text) - known)
     ]  # fmt: skip
     assert wrong == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -62,10 +63,15 @@ class TrainCommand(click.Command):
         if ctx.meta.get("hfrnn.help"):  # the short page needs no other flags
             return own
         if "hfrnn.flags" not in ctx.meta:  # after the files of --kernel, which may register options
-            flags = [make_flag({name: each}) for name, each in run_options().items() if name != "text"]
+            flags = _run_flags(tuple(each for name, each in run_options().items() if name != "text"))
             taken = {flag for parameter in (*own, *flags) for flag in (*parameter.opts, *parameter.secondary_opts)}
             ctx.meta["hfrnn.flags"] = [*flags, *architecture_flags(taken)]
         return [*own, *ctx.meta["hfrnn.flags"]]
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        if "hfrnn.parser" not in ctx.meta:
+            ctx.meta["hfrnn.parser"] = super().make_parser(ctx)
+        return ctx.meta["hfrnn.parser"]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:
@@ -108,6 +114,12 @@ def _each_file_by_itself(args: Sequence[str]) -> Iterator[str]:
         elif taken and recognised(taken) is not None and recognised(arg) is recognised(taken):
             yield "--data"
         yield arg
+
+
+@functools.lru_cache(maxsize=2)
+def _run_flags(options: tuple[Option, ...]) -> tuple[click.Option, ...]:
+    """Return the flags of the options that every run has."""
+    return tuple(make_flag({each.name: each}) for each in options)
 
 
 def show_all(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:

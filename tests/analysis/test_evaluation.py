@@ -142,7 +142,7 @@ def test_the_command_writes_a_line_a_symbol_and_shows_the_parts(tmp_path: Path) 
 
 def trained_on(data: str, **options: object) -> tuple[Network, object, TrainConfig]:
     """A network for a task or music, and the configuration of a run that might have made it."""
-    config = TrainConfig(data=data, arch="rnn", hidden=(4,), **options)
+    config = TrainConfig(data=data, arch="rnn", hidden=(4,), backend="numpy", **options)
     net = Network(**config.network_arguments(open_source(config).network))
     return net, net.init(seed=1, scale=0.5), config
 

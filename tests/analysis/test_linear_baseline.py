@@ -196,7 +196,7 @@ def test_a_run_may_have_a_washout_of_its_own_and_lost_data_leave_no_baseline(tmp
     table = make_data_runs(tmp_path, "drive")["drive"].parent / "drive.csv"
     run = hfrnn.train(
         data=str(table), inputs="u", targets="speed", window=40, washout=7, arch="rnn", hidden=2, updates=1,
-        out=tmp_path / "run",
+        backend="numpy", out=tmp_path / "run",
     ).folder  # fmt: skip
     assert scored(run)["washout"] == 7
     assert scored(run, washout=3)["washout"] == 3

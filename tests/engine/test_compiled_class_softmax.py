@@ -82,21 +82,23 @@ def test_the_exact_hessian_and_the_log_probabilities_agree_with_numpy():
     np.testing.assert_allclose(net.log_probabilities(theta, batch), expected, rtol=1e-12)
 
 
-def test_the_bits_do_not_depend_on_the_threads():
-    net = network(dtype="float32", hidden=37)
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
+def test_the_bits_do_not_depend_on_the_threads(dtype):
+    net = network(dtype=dtype, hidden=37)
     batch, (theta, v) = random_batch(net, np.random.default_rng(1), T=9, B=40), directions(net)
     plan = Plan((0, 13, 26, 40), 4, Keep.STATES)
-    numbers = theta.astype("float32"), v.astype("float32")
+    numbers = theta.astype(dtype), v.astype(dtype)
     first, *others = (results(net, batch, *numbers, plan=plan, threads=threads) for threads in (1, 2, 3))
     for run in others:
         for name, block in first.items():
             np.testing.assert_array_equal(run[name], block, err_msg=name)
 
 
-def test_huge_outputs_overflow_nowhere():
-    net = network(dtype="float32")
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
+def test_huge_outputs_overflow_nowhere(dtype):
+    net = network(dtype=dtype)
     batch, (theta, v) = random_batch(net, np.random.default_rng(1), ragged=True), directions(net)
-    found = results(net, batch, (1e4 * theta).astype("f4"), v.astype("f4"))
+    found = results(net, batch, (1e4 * theta).astype(dtype), v.astype(dtype))
     assert all(np.isfinite(block).all() for block in found.values())
 
 

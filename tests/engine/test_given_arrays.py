@@ -91,11 +91,11 @@ def test_symbols_without_a_weight_may_be_any_integers():
 
 
 def test_an_initial_state_of_another_type_is_converted():
-    net = hfrnn.Network("fofe-fnn", 5, 4, 3, backend="auto", codes=2)
+    net = hfrnn.Network("fofe-fnn", 5, 4, 3, dtype="float64", backend="auto", codes=2)
     theta, symbols = net.init(0), np.random.default_rng(1).integers(0, 3, (6, 4))
     state = net.run(theta, hfrnn.Batch(symbols))[1]
     half = [{name: x.astype("float16") for name, x in layer.items()} for layer in state]
-    rounded = [{name: x.astype("float32") for name, x in layer.items()} for layer in half]
+    rounded = [{name: x.astype("float64") for name, x in layer.items()} for layer in half]
     expected = net.run(theta, hfrnn.Batch(symbols, initial_state=rounded))[0]
     np.testing.assert_array_equal(net.run(theta, hfrnn.Batch(symbols, initial_state=half))[0], expected)
 

@@ -69,7 +69,7 @@ def test_only_allowed_symbols_are_drawn_and_top_k_is_among_them(trained):
 
 @pytest.mark.parametrize(("options", "exponent", "kept"), [
     ({}, 1.0, range(V)), pytest.param({"temperature": 2.0}, 0.5, range(V), marks=pytest.mark.slow),
-    ({"allowed": [1, 4]}, 1.0, [1, 4]),
+    pytest.param({"allowed": [1, 4]}, 1.0, [1, 4], marks=pytest.mark.slow),
 ], ids=["plain", "temperature", "allowed"])  # fmt: skip
 def test_frequencies_follow_the_probabilities(options, exponent, kept):
     net = Network("rnn", V, 3, V, dtype="float64", output_bias=True)

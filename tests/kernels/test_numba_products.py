@@ -71,7 +71,7 @@ def test_loops_are_given_factors_only_where_nothing_else_adds_to_them(monkeypatc
     rnn = __import__("hfrnn.kernels.numba.rnn", fromlist=["terms"])
     monkeypatch.setattr(rnn, "terms", lambda tape, name, U: taken.append(isinstance(U, Factors)) or loop(tape, name, U))
     rng = np.random.default_rng(0)
-    net = hfrnn.Network("rnn", 3, 20, 2, loss="squared", backend="numba")
+    net = hfrnn.Network("rnn", 3, 20, 2, loss="squared", dtype="float64", backend="numba")
     batch = hfrnn.Batch(normal(rng, 5, 9, 3), normal(rng, 5, 9, 2))
     theta = net.init(seed=0)
     for given, more in ((True, {}), (False, {"noise": hfrnn.StateNoise(0.1, seed=0)})):

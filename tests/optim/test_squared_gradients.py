@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.engine_cases import cases, moved, replace, vectors
 from support.fake_device import FakeBackend
+from support.pairwise import label, tried
 from support.slow import one_in
 
 import hfrnn
@@ -25,7 +26,7 @@ def of_single_sequences(net, batch, theta):
 some = cases("stack", "chain", "embedding", "carried", "class-softmax", "squared", "one-sequence")
 
 
-@pytest.mark.parametrize("case", one_in(2, some), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", tried(of=some), ids=label)
 def test_squared_gradients_are_those_of_a_loop_over_single_sequences(case):
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
@@ -37,7 +38,7 @@ def test_squared_gradients_are_those_of_a_loop_over_single_sequences(case):
         assert (part >= 0).all()
 
 
-@pytest.mark.parametrize("case", cases("stack", "carried"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", tried(of=cases("stack", "carried")), ids=label)
 def test_squared_gradients_depend_neither_on_the_plan_nor_on_the_threads(case):
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]

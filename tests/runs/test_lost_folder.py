@@ -120,7 +120,7 @@ def test_a_numbered_folder_that_cannot_be_made_is_refused(tmp_path: Path, monkey
     text_file(tmp_path)
     (tmp_path / "runs").write_text("dear")
     with pytest.raises(InputError, match=r"runs/mlstm.* cannot be made .*give an out="):
-        train(text="text.txt", hidden=4, sequence_length=10, updates=1)
+        train(text="text.txt", hidden=4, sequence_length=10, updates=1, backend="numpy")
 
 
 def test_the_leftovers_of_a_killed_first_write_are_deleted_by_resume(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.parsed import FILES, PACKAGE, nodes
 
 from hfrnn.choices import DYNAMICS
 from hfrnn.data.kinds import KINDS, kind_of, kind_of_file, kinds, known_names, takers
@@ -18,7 +19,6 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import GENERAL, run_options
 
-PACKAGE = Path(__file__).resolve().parents[3] / "hfrnn"
 VALUES = {
     "text": (None, "python-manual", "ptb", "no such data"), "task": ("addition", "sine"),
     "table": ("a.csv", "b.TSV", "c.txt"), "tables": ("tables",),
@@ -89,9 +89,9 @@ NAMES = {*KINDS.names(), *(name for names in known_names().values() for name in 
 SUFFIXES = {suffix for kind in kinds() for suffix in kind.suffixes}
 
 
-def compared(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+def compared(found: Iterable[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
     """Yield the strings that code compares with a value: by ==, != and in, in a match, and as the end of a text."""
-    for node in ast.walk(tree):
+    for node in found:
         sides: list[ast.AST] = []
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -113,13 +113,14 @@ def on_data(node: ast.AST) -> bool:
 
 
 def test_no_kind_of_data_is_told_by_a_string_outside_its_file() -> None:
-    for file in PACKAGE.rglob("*.py"):
+    for file in FILES:
         if not file.is_relative_to(PACKAGE / "data"):
-            tree = ast.parse(file.read_text(encoding="utf-8"))
-            found = {value for node, value in compared(tree) if value in NAMES | SUFFIXES and on_data(node)}
+            found = {value for node, value in compared(nodes(file)) if value in NAMES | SUFFIXES and on_data(node)}
             assert not found, file
     for code in ('config.data == "sine"', 'kind in ("a table", "a text")', 'data.endswith(".npz")'):
-        assert [value for node, value in compared(ast.parse(code)) if value in NAMES | SUFFIXES and on_data(node)]
+        assert [
+            value for node, value in compared(ast.walk(ast.parse(code))) if value in NAMES | SUFFIXES and on_data(node)
+        ]
 
 
 def test_options_of_texts_that_an_optimizer_declares_are_taken_by_texts_only() -> None:
