@@ -33,7 +33,11 @@ PRODUCTS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
         *factors(out.shape[0], n + m + l, columns), out),
     "packed_product": lambda x, W, columns, out: (*factors(out.shape[0], x.shape[1], columns), out),
     "adjoint_of_state": lambda t, dhs, l, z, Z, weights, Rhs, ds, W_T, out: (
-        *factors(out.shape[0], l + (ds.shape[2] if t < ds.shape[0] - 1 else 0), Rhs.shape[2]), out),
+        *factors(out.shape[0], l + (ds.shape[2] if t < z.shape[0] - 1 else 0), Rhs.shape[2]), out),
+    "map_outputs": lambda t, Rh, h, W, V, work, Rz: (
+        *factors(Rh.shape[0] if Rz.shape[0] else 0, 2 * h.shape[1], Rz.shape[2]), Rz),
+    "add_block": lambda t, block, x, d, tiles: (
+        *factors(x.shape[2] if tiles.shape[0] else 0, min(block, x.shape[0] - t) * d.shape[1], d.shape[2]), tiles),
     "_multiply": lambda x, W, m, y, V, b, work, z: (*factors(x.shape[0], x.shape[1] + m, z.shape[1]), z),
     "_add_pieces": lambda x, d, out: (x.T, d, out),
 }  # fmt: skip
@@ -41,20 +45,22 @@ PRODUCTS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
 
 It may be a function of NumPy, one that a compiled loop calls, or one of those in TAUGHT.
 """
-SIZED = {"affine", "packed_product", "adjoint_of_state", "_multiply", "_add_pieces"}
+SIZED = {"affine", "packed_product", "adjoint_of_state", "map_outputs", "add_block", "_multiply", "_add_pieces"}
 """Those that are told sizes, or take packed matrices, so that they cannot run on arrays of one entry."""
-OF_A_STEP = {"affine", "adjoint_of_state"}
+OF_A_STEP = {"affine", "adjoint_of_state", "map_outputs", "add_block"}
 """Those whose first argument is the step."""
 TAUGHT = {
     "scipy.sparse._sparsetools:csr_matvecs": "sums of rows",
     "hfrnn.kernels.numba.products:fill_panels": "packing",
+    "hfrnn.kernels.numba.products:_add_tiles": "adding tiles",
 }
 """Functions and methods that take an array without telling it, as `module:name`, and the names of what they do.
 
 A name of PRODUCTS makes a call a matrix product, another name makes it a pass. What does not exist is left out.
 """
 OUT_ARGUMENT = {"dot": 2, "copyto": 0, "sums of rows": 7, "packing": 1, "affine": 13, "packed_product": 3,
-                "adjoint_of_state": 9, "_multiply": 7, "_add_pieces": 2}  # fmt: skip
+                "adjoint_of_state": 9, "map_outputs": 6, "add_block": 4, "adding tiles": 1, "_multiply": 7,
+                "_add_pieces": 2}  # fmt: skip
 """Where functions take the array that they write, if it is not the keyword `out`."""
 NO_WORK = {"empty_like", "may_share_memory", "shares_memory", "shape", "ndim"}
 WORKING_METHODS = ("argsort", "astype", "copy", "cumsum", "dot", "fill", "flatten", "item", "nonzero", "ravel",

@@ -1,8 +1,9 @@
-"""Gradients and Gauss-Newton products of small networks on real values, beside an earlier build and their floor.
+"""Gradients and Gauss-Newton products of small networks on real values, beside an earlier build, JAX and their floor.
 
-Two processes, one with this checkout and one with another, take turns on one thread, so that a load of the machine
-counts for both. Times are processor milliseconds. The floor of a product is its four matrix products alone: two at the
-rate of `matmul(out=)` at the shape of a step, forward and transposed, and two at the peak, measured in the same turns.
+Processes, one with this checkout, one with another and one with JAX, take turns, so that a load of the machine counts
+for all. Times are processor milliseconds, and those of the clock on several threads. The floor of a product is its four
+matrix products alone: two at the rate of `matmul(out=)` at the shape of a step, forward and transposed, and two at the
+peak, measured in the same turns.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import click
 import common
 import numpy as np
+import small_jax
 
 from hfrnn.arrays.threads import one_blas_thread
 
@@ -34,10 +36,21 @@ GATES = {"lstm": 4, "gru": 3, "gru-torch": 3}
 """Columns of the recurrent matrices of an architecture, in H; one H for the others."""
 PEAK = 768
 """Side of the square matrices of the peak."""
+VECTORS = 16
+"""Vectors of a product with several."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def worker() -> None:
+def problem(case: tuple[str, int, int, int], backend: str) -> tuple[Any, Any, Any]:
+    """Return a network with inputs and targets (T, B, n)."""
+    import hfrnn
+
+    (arch, H, T, B), rng = case, np.random.default_rng(0)
+    net = hfrnn.Network(arch, INPUTS, H, OUTPUTS, loss="squared", backend=backend)
+    return net, *(rng.standard_normal((T, B, n), dtype=np.float32) for n in (INPUTS, OUTPUTS))
+
+
+def worker(threads: int) -> None:
     """Make cases and time their operations, as lines of JSON on standard input ask for it."""
     import hfrnn
 
@@ -45,40 +58,40 @@ def worker() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         if "case" in asked:
-            (arch, H, T, B), rng = asked["case"], np.random.default_rng(0)
-            net = hfrnn.Network(arch, INPUTS, H, OUTPUTS, loss="squared", backend=asked["backend"])
-            x, y = (rng.standard_normal((T, B, n), dtype=np.float32) for n in (INPUTS, OUTPUTS))
-            objective = hfrnn.Objective(net, hfrnn.Batch(x, y), threads=1)
+            net, x, y = problem(asked["case"], asked["backend"])
+            objective = hfrnn.Objective(net, hfrnn.Batch(x, y), threads=threads)
             theta, v = net.init(seed=0), net.init(seed=1)
+            V = np.stack([net.init(seed=k) for k in range(VECTORS)], axis=1)
             G, gradient, product = objective.gauss_newton(theta), np.empty_like(v), np.empty_like(v)
             runs = {
                 "gradient": lambda o=objective, t=theta, g=gradient: o.loss_and_gradient(t, g),  # type: ignore[misc]
                 "product": lambda G=G, v=v, p=product: G.apply(v, p),  # type: ignore[misc]
+                "several": lambda G=G, V=V: G @ V,  # type: ignore[misc]
             }
             for run in (*runs.values(), *runs.values()):
                 run()
             answer: Any = [float(np.linalg.norm(each)) for each in (gradient, product)]
         else:
-            answer = least(runs[asked["run"]], asked["calls"])
+            answer = least(runs[asked["run"]], asked["calls"], threads)
         print(f"{json.dumps(answer)}", flush=True)
 
 
-def least(run: Callable[[], object], calls: int) -> float:
-    """The least processor milliseconds of some calls."""
-    found = []
+def least(run: Callable[[], object], calls: int, threads: int = 1) -> float:
+    """The least milliseconds of some calls: of the processor on one thread, else of the clock."""
+    found, clock = [], time.process_time if threads == 1 else time.perf_counter
     for _ in range(calls):
-        start = time.process_time()
+        start = clock()
         run()
-        found.append(time.process_time() - start)
+        found.append(clock() - start)
     return 1e3 * min(found)
 
 
 class Build:
-    """The package of a folder, in a process of its own."""
+    """The package of a folder, in a process of its own; or JAX, with the script of its worker."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, threads: int, script: Path = Path(__file__)) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "worker"], env={**os.environ, **ONE_THREAD, "PYTHONPATH": str(folder)},
+            [sys.executable, str(script), str(threads)], env={**os.environ, **ONE_THREAD, "PYTHONPATH": str(folder)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -110,54 +123,75 @@ def floor_of(arch: str, H: int, T: int, B: int) -> dict[str, Callable[[], object
     }  # fmt: skip
 
 
-def measure(row: tuple[str, int, int, int], backend: str, builds: list[Build], rounds: int) -> dict[str, Any]:
+def measure(
+    row: tuple[str, int, int, int], backend: str, builds: list[Build], jax: Build | None, rounds: int, threads: int
+) -> dict[str, Any]:
     """Return the medians of one row, and the medians of ratios within a turn."""
     arch, H, T, B = row
+    jax = jax if arch in small_jax.ARCHITECTURES else None
     norms = [build.ask(case=row, backend=backend) for build in builds]
-    parts = floor_of(*row)
-    times: dict[str, list[float]] = {name: [] for name in ("floor", *(f"{o}{n}" for o in ("g", "p") for n in (0, 1)))}
+    norms += [jax.ask(case=row)] if jax else []
+    parts, unit = floor_of(*row), 2 * T * B * H * H * GATES.get(arch, 1)
+    asked = {
+        f"{name[0]}{n}": (build, name) for name in ("gradient", "product", "several") for n, build in enumerate(builds)
+    }
+    asked |= {f"{name[0]}_jax": (jax, name) for name in ("gradient", "product")} if jax else {}
+    times: dict[str, list[float]] = {name: [] for name in ("floor", "peak", *asked)}
     for _ in range(rounds):
         spent = {name: least(run, 3) for name, run in parts.items()}
-        hoisted = 2 * 2 * T * B * H * H * GATES.get(arch, 1) * spent["peak"] / (2 * PEAK**3)
-        times["floor"].append(spent["forward"] + spent["transposed"] + hoisted)
-        for letter, run in (("g", "gradient"), ("p", "product")):
-            for n, build in enumerate(builds):
-                times[f"{letter}{n}"].append(build.ask(run=run, calls=3))
+        peak = spent["peak"] / (2 * PEAK**3)
+        times["peak"].append(4 * unit * peak)
+        times["floor"].append(spent["forward"] + spent["transposed"] + 2 * unit * peak)
+        for key, (build, name) in asked.items():
+            times[key].append(build.ask(run=name, calls=1 if name == "several" else 3))
 
-    def ratio(left: str, right: str) -> float:
+    def ratio(left: str, right: str) -> float | None:
+        if right not in times or left not in times:
+            return None
         return statistics.median(a / b for a, b in zip(times[left], times[right], strict=True))
 
     return {
         "arch": arch, "H": H, "T": T, "B": B, "backend": backend,
-        "difference": max(abs(a - b) / abs(b) for a, b in zip(*norms, strict=True)),
+        "difference": max(abs(a - b) / abs(b) for each in norms[1:] for a, b in zip(each, norms[0], strict=True)),
         "milliseconds": {name: statistics.median(each) for name, each in times.items()},
-        "gradient_times": ratio("g0", "g1"), "product_times": ratio("p0", "p1"), "floor_share": ratio("floor", "p1"),
+        "gradient_times": ratio("g0", "g1"), "product_times": ratio("p0", "p1"), "several_times": ratio("s0", "s1"),
+        "floor_share": ratio("floor", "p1"), "several_share": VECTORS * (ratio("peak", "s1") or 0.0),
+        "jax_gradient_times": ratio("g_jax", "g1"), "jax_product_times": ratio("p_jax", "p1"),
     }  # fmt: skip
 
 
 @click.command(cls=common.Command)
 @click.option("--before", required=True, type=click.Path(path_type=Path), help="The folder of the earlier build.")
 @click.option("--backend", default="numba", help="Backend of both builds.")
+@click.option("--threads", default=1, type=click.IntRange(1), help="Threads; the floor is that of one.")
+@click.option("--jax/--no-jax", "with_jax", default=True, help="Measure JAX too.")
 @click.option("--rounds", default=9, type=click.IntRange(1), help="Turns; medians count.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
-def main(before: Path, backend: str, rounds: int, out: Path) -> None:
-    """Compare gradients and products of small networks with an earlier build, on one thread."""
+def main(before: Path, backend: str, threads: int, with_jax: bool, rounds: int, out: Path) -> None:
+    """Compare gradients and products of small networks with an earlier build and with JAX."""
     os.environ.update(ONE_THREAD)
-    facts = {**common.machine(1), "before": common.commit(before)}
-    builds, rows = [Build(before), Build(common.HERE.parent)], []
+    facts = {**common.machine(threads), "before": common.commit(before), "vectors": VECTORS}
+    builds, rows = [Build(before, threads), Build(common.HERE.parent, threads)], []
+    jax = Build(common.HERE.parent, threads, common.HERE / "small_jax.py") if with_jax else None
+    name = "small-cpu.json" if threads == 1 else f"small-cpu-{threads}-threads.json"
     with one_blas_thread():
         for row in ROWS:
-            rows.append(measure(row, backend, builds, rounds))
+            rows.append(measure(row, backend, builds, jax, rounds, threads))
             found = rows[-1]
+            beside = "" if found["jax_product_times"] is None else (
+                f"; JAX takes {found['jax_gradient_times']:.2f} and {found['jax_product_times']:.2f} times as long"
+            )  # fmt: skip
             click.echo(
                 f"{common.label(found)}: gradient {found['gradient_times']:.2f} times as fast, product "
-                f"{found['product_times']:.2f}; {found['floor_share']:.0%} of a product's time is its floor"
+                f"{found['product_times']:.2f}, {VECTORS} products {found['several_times']:.2f}; "
+                f"{found['floor_share']:.0%} of a product's time is its floor, {VECTORS} at once are at "
+                f"{found['several_share']:.0%} of the peak{beside}"
             )
-            common.write_result(out / "small-cpu.json", {"machine": facts, "rows": rows})
+            common.write_result(out / name, {"machine": facts, "rows": rows})
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["worker"]:
-        worker()
+    if sys.argv[1:2] and sys.argv[1].isdigit():
+        worker(int(sys.argv[1]))
     else:
         main()

@@ -65,12 +65,15 @@ class InputMap:
         return found if found and whole and found.serves(self.scratch, self.n_in + 1, layer.slots) else None
 
     def factors(self, p: Groups, span: slice) -> Factors:
-        """Return U of the first layer by its factors: the inputs and a 1, and W_x with b as its last row (F1, R1)."""
+        """Return U of the first layer by its factors: the inputs and a 1, and W_x with b as its last row (F1, R1).
+
+        For the blocks of k vectors along a first axis, these are the factors of k tangents.
+        """
         layer, own = self.layers[0], p["layer0"]
-        W = self.scratch.get("input_factor", (self.n_in + 1, layer.slots))
-        W[:-1], W[-1] = own["W_x"], 0
+        W = self.scratch.get("input_factor", (*own["W_x"].shape[:-2], self.n_in + 1, layer.slots))
+        W[..., :-1, :], W[..., -1, :] = own["W_x"], 0
         for start, first, width in layer.bias.runs:
-            W[-1, start : start + width] = own["b"][first : first + width]
+            W[..., -1, start : start + width] = own["b"][..., first : first + width]
         return Factors(self.extended[span], W)  # type: ignore[index]
 
     def forward(self, l: int, p: Groups, span: slice, below: Array | None, U: Array) -> None:
@@ -99,7 +102,9 @@ class InputMap:
         """Add the weight gradients of layer l to grad, and its part to dbelow (K, B, width of the layer below)."""
         layer, own, gown = self.layers[l], p[f"layer{l}"], grad[f"layer{l}"]
         if l == 0 and self.narrow is not None and gown["W_x"].ndim == 2:
-            self._add_narrow_gradient(layer, gown, dU, span)
+            sums = self.empty_sums(1)
+            self.narrow.add_gradient(self.extended[span], dU, sums[0])  # type: ignore[index]
+            self.add_sums(grad, sums[0])
             return
         if layer.direct.width:
             self._add_gradient(gown["W_x"], layer.direct, self._inputs(p, span), dU, span)  # B1
@@ -197,14 +202,18 @@ class InputMap:
             else:
                 add_outer_products(self.backend, one_hot, dUc, target, self.scratch)
 
-    def _add_narrow_gradient(self, layer: Layer, grad: Arrays, dU: Array, span: slice) -> None:
-        """Add the gradients of W_x and b, with one pass over dU."""
-        sums = self.scratch.get("input_sums", (self.n_in + 1, layer.slots))
+    def empty_sums(self, k: int) -> Array:
+        """Return zeros (k, n_in + 1, slots), for the sums of x.T @ dU of the first layer with a 1 behind x."""
+        sums = self.scratch.get("input_sums", (k, self.n_in + 1, self.layers[0].slots))
         sums[...] = 0
-        self.narrow.add_gradient(self.extended[span], dU, sums)  # type: ignore[index]
-        grad["W_x"] += sums[:-1]  # B1
-        for start, first, width in layer.bias.runs:
-            grad["b"][first : first + width] += sums[-1, start : start + width]  # B1
+        return sums
+
+    def add_sums(self, grad: Groups, sums: Array) -> None:
+        """Add the gradients of W_x and b, given the sums (n_in + 1, slots) of the first layer, or k of each."""
+        own = grad["layer0"]
+        own["W_x"] += sums[..., :-1, :]  # B1
+        for start, first, width in self.layers[0].bias.runs:
+            own["b"][..., first : first + width] += sums[..., -1, start : start + width]  # B1
 
     def _add_rows(self, table: Array, values: Array, span: slice) -> None:
         """Add the values (K, B, m) to the rows of their symbols in a table (n_in, m), or (n_in, m, P) for P parts."""

@@ -205,6 +205,16 @@ class Layout:
         """Whether a gradient can have one row per part of the sequences."""
         return self.head.separates_sequences and all(layer.kernel.separates_parts for layer in self.layers)
 
+    @functools.cached_property
+    def _names_in_groups(self) -> dict[str, list[tuple[str, str]]]:
+        """The names of the blocks of each group, whole and without the name of the group."""
+        parts = ["embedding", "output", *(f"layer{l}" for l in range(len(self.layers)))]
+        names: dict[str, list[tuple[str, str]]] = {part: [] for part in parts}
+        for block in self.parameters.blocks:
+            group, own = block.name.split(".", 1)
+            names[group].append((block.name, own))
+        return names
+
     def groups(
         self, theta: Array, buffers: Buffers | None = None, name: str = "", backward: bool = True
     ) -> dict[str, dict[str, Array]]:
@@ -214,12 +224,11 @@ class Layout:
         buffers, the groups also hold the copies of `Kernel.prepare`, in buffers whose names start with `name`; without
         `backward`, only those for forward and R-forward.
         """
-        parts = ["embedding", "output", *(f"layer{l}" for l in range(len(self.layers)))]
-        groups: dict[str, dict[str, Array]] = {part: {} for part in parts}
+        groups: dict[str, dict[str, Array]] = {part: {} for part in self._names_in_groups}
         views = self.parameters.views(theta) if theta.ndim == 1 else self.parameters.views_of_rows(theta)
-        for whole, view in views.items():
-            group, block = whole.split(".", 1)
-            groups[group][block] = view
+        for group, names in self._names_in_groups.items():
+            for whole, block in names:
+                groups[group][block] = views[whole]
         if buffers is not None:
             for l, layer in enumerate(self.layers):
                 layer.kernel.prepare(groups[f"layer{l}"], buffers, f"{name}{l}.", backward)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sequence_gradients import SequenceDerivatives
+from hfrnn.engine.several_vectors import SeveralVectors, blocks_of_vectors, takes_several
 from hfrnn.engine.sums import VectorSum, share, states_of_ranks
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError, Message
@@ -304,8 +305,17 @@ class Objective(SequenceDerivatives):
                     out += scaled
                     self._vectors.give_back(scaled)
 
-        n = self.net.n_parameters
-        operator = make_operator(self.net.backend, (n, n), self.net.dtype, apply, name="Gauss-Newton matrix")
+        def several(V: Array, out: Array) -> None:
+            def product(some: slice, s: int, part: Array) -> None:
+                SeveralVectors(sweeps[s], len(part)).product(V[some], part, structural)
+
+            self._sums_of_several(sweeps, product, out)
+            if diagonal:
+                out += diagonal * V
+
+        n, together = self.net.n_parameters, several if self._takes_several(sweeps) else None
+        name = "Gauss-Newton matrix"
+        operator = make_operator(self.net.backend, (n, n), self.net.dtype, apply, name=name, several=together)
         operator.tikhonov = tikhonov
         return operator
 
@@ -359,8 +369,45 @@ class Objective(SequenceDerivatives):
             with self.lock:
                 self._vectors.add(transpose, self._count, out)
 
+        def several(V: Array, out: Array) -> None:
+            z = out.reshape(len(V), *shape)
+
+            def store(s: int, some: slice) -> None:
+                (start, stop), T = self._columns[s], self._parts[s].T
+                z[some, :T, start:stop] = SeveralVectors(sweeps[s], some.stop - some.start).jacobian_product(V[some])
+                z[some, T:, start:stop] = 0
+
+            with self.lock:
+                for some in blocks_of_vectors(sweeps, len(V)):
+                    self.threads.run(lambda s, some=some: store(s, some), len(sweeps))
+
+        def several_adjoints(U: Array, out: Array) -> None:
+            dz = U.reshape(len(U), *shape)
+
+            def transposes(some: slice, s: int, part: Array) -> None:
+                own = dz[some, : self._parts[s].T, slice(*self._columns[s])]
+                own = self.net.backend.asarray(own)
+                SeveralVectors(sweeps[s], len(part)).jacobian_transpose_product(own, part)
+
+            self._sums_of_several(sweeps, transposes, out)
+
         sizes = shape[0] * shape[1] * shape[2], self.net.n_parameters
-        return make_operator(self.net.backend, sizes, self.net.dtype, apply, adjoint, "Jacobian")
+        together = (several, several_adjoints) if self._takes_several(sweeps) else ()
+        return make_operator(self.net.backend, sizes, self.net.dtype, apply, adjoint, "Jacobian", *together)
+
+    def _takes_several(self, sweeps: list[Sweep]) -> bool:
+        """Return whether products of these sweeps may have several vectors, so that the same shards have them all."""
+        return self.ranks.size == 1 and all(takes_several(sweep) for sweep in sweeps)
+
+    def _sums_of_several(self, sweeps: list[Sweep], task: Callable[[slice, int, Array], None], out: Array) -> None:
+        """Write sums over shards to `out` (k, n_parameters); `task(some, s, part)` adds shard s's rows to `part`."""
+        backend, (_, n) = self.net.backend, out.shape
+        with self.lock:
+            for some in blocks_of_vectors(sweeps, len(out)):
+                count, rows = some.stop - some.start, out[some]
+                sums = VectorSum(backend, (count * n,), self.net.dtype, self.threads, self.ranks)
+                one = lambda s, part, some=some, count=count: task(some, s, part.reshape(count, n))  # noqa: E731
+                sums.add(one, self._count, rows.reshape(-1))
 
     # ------------------------------------------------------------------ shards
 

@@ -26,15 +26,47 @@ def check_output(backend: Backend, name: str, out: Array, shape: tuple[int, ...]
         raise InputError(f"{name} is read-only or not contiguous: give a contiguous array that can be written to")
 
 
+class _Columns:
+    """Products with several vectors, for the class of a library that has its own way for one after another."""
+
+    shape: tuple[int, int]
+    dtype: Any
+    _backend: Backend
+    _several: Any
+    _several_adjoints: Any
+
+    def _matmat(self, V: Array) -> Array:
+        if self._several is None or not self._together(V):
+            return super()._matmat(V)  # type: ignore[misc]
+        return self._products(self.shape[0], self._several, V)
+
+    def _rmatmat(self, U: Array) -> Array:
+        if self._several_adjoints is None or not self._together(U):
+            return super()._rmatmat(U)  # type: ignore[misc]
+        return self._products(self.shape[1], self._several_adjoints, U)
+
+    def _together(self, V: Array) -> bool:
+        """Return whether these columns can be multiplied together; one after another raises the errors."""
+        return isinstance(V, self._backend.xp.ndarray) and V.shape[1] > 1 and V.dtype.kind in "fiub"
+
+    def _products(self, size: int, function: Callable[[Array, Array], None], V: Array) -> Array:
+        """Return the products with the columns of V (n, k), which `function` takes as rows."""
+        out = self._backend.empty((V.shape[1], size), self.dtype)
+        function(self._backend.asarray(V.T, dtype=self.dtype), out)
+        return self._backend.asarray(out.T)
+
+
 @cache
 def _operator_class(base: Any) -> Any:
-    class Operator(base):  # type: ignore[misc]
+    class Operator(_Columns, base):  # type: ignore[misc]
         """A LinearOperator that can write a product into an existing array."""
 
         def __init__(
-            self, backend: Backend, shape: tuple[int, int], dtype: Any, apply: Any, adjoint: Any, name: str
-        ) -> None:
+            self, backend: Backend, shape: tuple[int, int], dtype: Any, apply: Any, adjoint: Any, name: str,
+            several: Any, several_adjoints: Any,
+        ) -> None:  # fmt: skip
             super().__init__(dtype, shape)
+            self._several, self._several_adjoints = several, several_adjoints
             self._name, self.tikhonov = name, 0.0
             self._backend, self._apply, self._apply_adjoint = backend, apply, adjoint
             self._precision = PRECISIONS[0]
@@ -112,11 +144,16 @@ def make_operator(
     apply: Callable[[Array, Array], None],
     adjoint: Callable[[Array, Array], None] | None = None,
     name: str = "operator",
+    several: Callable[[Array, Array], None] | None = None,
+    several_adjoints: Callable[[Array, Array], None] | None = None,
 ) -> Any:
     """Return a LinearOperator of the backend's library, with a method `apply(v, out)`.
 
     `apply(v, out)` writes A v to `out`, and `adjoint(u, out)` writes A' u; without it the operator is symmetric.
+    `several(V, out)` does what `apply` does for each row of V, faster than one after another, and `several_adjoints`
+    does the same for `adjoint`.
     Arguments are contiguous arrays of type `dtype` that do not overlap. `name` is what a person calls the operator.
     """
     operator_class: Any = _operator_class(backend.linear_operator_base())  # type: ignore[arg-type]
-    return operator_class(backend, shape, dtype, apply, adjoint or apply, name)
+    several_adjoints = several_adjoints if adjoint else several
+    return operator_class(backend, shape, dtype, apply, adjoint or apply, name, several, several_adjoints)

@@ -357,12 +357,29 @@ class Sweep:
         """Return whether the loops of a layer compute its few inputs' part of U themselves."""
         return l == 0 and self.inputs.narrow is not None and kernel.takes_factors(tape)
 
+    def sums_of_inputs(self, l: int, segment: Segment, grad: Groups, several: int = 0) -> Array | None:
+        """Let the loops of a layer add up the gradients of k adjoints in the input map, in arrays (k, n_in + 1, slots).
+
+        Return None if they are to return dU instead, as for parts of the sequences. For several adjoints, the blocks of
+        grad have their axis first.
+        """
+        tape = segment.tapes[l]
+        in_loops = self._maps_in_loops(l, self.kernels[l], tape) and grad["layer0"]["W_x"].ndim == (3 if several else 2)
+        sums = self.inputs.empty_sums(several or 1) if in_loops else None
+        tape.inputs = None if sums is None else (self.inputs.extended[segment.span], sums)  # type: ignore[index]
+        return sums
+
+    def leaves_factors(self, segment: Segment) -> bool:
+        """Return whether the adjoint of the uppermost layer is `Factors`: its few outputs' part, and the damping."""
+        head, last = self.layout.head, len(segment.tapes) - 1
+        whole = list(head.widths) == [last] and head.leaves_factors(segment.scored, _steps(segment), segment.head_tape)
+        return whole and self.factors_adjoints and bool(self.kernels[last].takes_factors(segment.tapes[last]))
+
     def _places_of_adjoints(self, segment: Segment) -> list[Any]:
         """Return where the head writes the adjoint of each layer: an array, or the `Factors` of the uppermost."""
-        head, last = self.layout.head, len(segment.hs) - 1
+        last = len(segment.hs) - 1
         places: list[Any] = [self.scratch.get(f"dhs{l}", h.shape) for l, h in enumerate(segment.hs[:-1])]
-        whole = list(head.widths) == [last] and head.leaves_factors(segment.scored, _steps(segment), segment.head_tape)
-        if whole and self.factors_adjoints and self.kernels[last].takes_factors(segment.tapes[last]):
+        if self.leaves_factors(segment):
             return [*places, Factors(None, None)]
         return [*places, self.scratch.get(f"dhs{last}", segment.hs[last].shape)]
 
@@ -420,9 +437,13 @@ class Sweep:
         for l in reversed(range(len(self.layout.layers))):
             group, tape, kernel = f"layer{l}", segment.tapes[l], self.kernels[l]
             more = {} if preactivation_adjoints is None else {"preactivation_adjoint": preactivation_adjoints[l]}
+            sums = self.sums_of_inputs(l, segment, grad)
             dU, layer_state = kernel.backward(self.p[group], tape, dhs[l], dstate[l], grad[group], **more)
             below, dbelow = (segment.hs[l - 1], dhs[l - 1]) if l > 0 else (None, None)
-            self.inputs.backward(l, self.p, segment.span, below, dU, dbelow, grad)
+            if sums is None:
+                self.inputs.backward(l, self.p, segment.span, below, dU, dbelow, grad)
+            else:
+                self.inputs.add_sums(grad, sums[0])
             before.append(layer_state)
         return before[::-1]
 
@@ -476,7 +497,7 @@ class Sweep:
         The other metrics return it instead, as one adjoint of the pre-activation per layer.
         """
         if self.metric == "hidden" and isinstance(dhs[-1], Factors):
-            weights = self.scratch.get("damping", dhs[-1].shape[:2])
+            weights = self.scratch.get("damping", segment.hs[-1].shape[:2])
             weights[...] = strength if self.mask is None else strength * self.mask[segment.span][:, :, 0]
             dhs[-1].weights, dhs[-1].Rh = weights, segment.Rhs[-1]
         terms = []

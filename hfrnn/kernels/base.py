@@ -48,18 +48,26 @@ class Factors:
     weights : (K, B) array, optional
     Rh : (K, B, m) array, optional
         Only with `weights`.
+    gradients : (n, m) array, optional
+        Only for dhs: what the loops add the sum of x.T @ h over all steps to.
+
+    Notes
+    -----
+    For k tangents, W is (k, n, m). For k adjoints, x, Rh and `gradients` have a first axis of k.
     """
 
     x: Array
     W: Array
     weights: Array | None = None
     Rh: Array | None = None
+    gradients: Array | None = None
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """The shape (K, B, m)."""
-        K, B, _ = self.x.shape
-        return K, B, self.W.shape[1]
+    def shape(self) -> tuple[int, ...]:
+        """The shape (K, B, m), or (k, K, B, m)."""
+        *several, K, B, _ = self.x.shape
+        *tangents, _, m = self.W.shape
+        return *several, *tangents, K, B, m
 
 
 class Tape:
@@ -99,6 +107,12 @@ class Tape:
         """Whether forward must leave what rforward and backward need; otherwise it is faster and takes less memory."""
         self.keeps_preactivation = False
         """Whether a structural metric uses the hidden pre-activation: then rforward must leave its tangent as `Ra`."""
+        self.inputs: tuple[Array, Array] | None = None
+        """For loops that were given `Factors` for U: x, and arrays (k, n, slots) to which they add the sum of x.T @ dU
+        of each of k adjoints."""
+        self.outputs: tuple[Array, Array, Array] | None = None
+        """For loops that take `Factors`: W (H, n), V (k, H, n) and Rz (k, K, B, n), to which rforward writes
+        Rh @ W + h @ V of each of k tangents."""
         self.start = 0
         """The time of the segment's first step, for a kernel that counts time."""
         self._named: Arrays = {}
@@ -182,6 +196,10 @@ class Kernel:
         """Return whether the routines also take `Factors` for U, RU and dhs, with what a tape asks for."""
         return False
 
+    def takes_several(self, tape: Tape) -> bool:
+        """Return whether the kernel has the routines for several tangents and adjoints at once, with this tape."""
+        return False
+
     def prepare(self, p: Arrays, buffers: Buffers, name: str, backward: bool) -> None:
         """Add to p copies of the recurrent matrices in the forms that the routines use at every step.
 
@@ -258,4 +276,14 @@ class Kernel:
         dstate : dict of str to array
             The adjoint of the state before the segment.
         """
+        raise NotImplementedError
+
+    def rforward_several(
+        self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays
+    ) -> tuple[Array, Arrays]:  # fmt: skip
+        """Do what `rforward` does for k directions: RU (k, K, B, slots), the results and arrays of v have k first."""
+        raise NotImplementedError
+
+    def backward_several(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
+        """Do what `backward` does for k adjoints dhs (k, K, B, width); the arrays of `grad` have k first."""
         raise NotImplementedError

@@ -114,7 +114,7 @@ class OutputMap:
     def backward(self, p: Arrays, hs: ByLayer, dz: Array, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
         """Write the adjoints dhs[l] that follow from dz (K, B, n_out), and add the weight gradients to grad.
 
-        Where dhs[l] is `Factors`, dz becomes one of them.
+        Where dhs[l] is `Factors`, dz becomes one of them, and the loops that take them add the weight gradient.
         """
         narrow = self.narrow(tape)
         for l, name in self.matrices.items():
@@ -122,7 +122,9 @@ class OutputMap:
                 dhs[l].x, dhs[l].W = dz, p[name].T  # B1
             else:
                 product(tape, dz, p[name].T, out=dhs[l])  # B1
-            if narrow is not None and grad[name].ndim == 2:
+            if isinstance(dhs[l], Factors) and grad[name].ndim == 2:
+                dhs[l].gradients = grad[name].T  # B2
+            elif narrow is not None and grad[name].ndim == 2:
                 narrow.add_gradient(dz, hs[l], grad[name].T)  # B2
             else:
                 add_weight_gradient(tape, hs[l], dz, grad[name])  # B2
@@ -326,6 +328,39 @@ class FullHead(Head):
             self.curvature(tape.xp, tape["z"], Rz, tape.scratch("head_work", *Rz.shape), scored.targets)
             self._backward(p, hs, Rz, scored, tape, grad, dhs)
         self._clear_unscored(scored, dhs)
+
+    def outputs_in_loops(self, p: Arrays, v: Arrays, Rz: Array) -> tuple[Array, Array, Array]:
+        """Return W, R(W) of each of k tangents and Rz (k, K, B, n_out), for a layer that `leaves_factors`.
+
+        Its loops write R1 without the bias to Rz. The blocks of v have k first.
+        """
+        ((_, name),) = self.map.matrices.items()
+        return p[name], v[name], Rz
+
+    def routputs_of_several(self, v: Arrays, Rz: Array) -> Array:
+        """Add the bias of R1 to what the loops have left in Rz (k, K, B, n_out), and return it."""
+        if self.map.bias is not None:
+            Rz += v[self.map.bias][:, None, None]  # R1
+        return Rz
+
+    def product_of_several(self, p: Arrays, Rz: Array, scored: ScoredSteps, tape: Tape, grad: Arrays) -> Factors:
+        """Do what `product` does for a layer that `leaves_factors`, given its k tangents of the outputs.
+
+        Return the adjoint of the layer. The blocks of `grad` have k first.
+        """
+        work = tape.scratch("head_work", *Rz.shape[1:])
+        for each in Rz:
+            self.curvature(tape.xp, tape["z"], each, work, scored.targets)
+        Rz *= scored.scale
+        return self.backward_of_several(p, Rz, grad)
+
+    def backward_of_several(self, p: Arrays, dz: Array, grad: Arrays) -> Factors:
+        """Return the adjoint of a layer that `leaves_factors`, for k adjoints dz (k, K, B, n_out) of the outputs."""
+        ((_, name),) = self.map.matrices.items()
+        if self.map.bias is not None:
+            for each, own in zip(dz, grad[self.map.bias], strict=True):
+                add_bias_gradient(each, own)  # B2
+        return Factors(dz, p[name].T, gradients=grad[name].swapaxes(1, 2))  # B1, B2
 
     def _backward(
         self, p: Arrays, hs: ByLayer, dz: Array, scored: ScoredSteps, tape: Tape, grad: Arrays, dhs: ByLayer

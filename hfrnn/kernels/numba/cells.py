@@ -97,15 +97,18 @@ def cell_rforward(t: int, Ra: Array, k: Array, f: Array, k_c: Array, Rc: Array, 
 
 
 @inlined
-def cell_backward(t: int, dh: Array, dc: Array, k: Array, f: Array, k_c: Array, da: Array) -> None:
-    """dc (B, H) changes from the adjoint of c_t to that of c_{t-1}; the adjoint of h_t is dh (B, at least H)."""
+def cell_backward(t: int, s: int, dh: Array, dc: Array, k: Array, f: Array, k_c: Array, da: Array) -> None:
+    """dc (B, H) changes from the adjoint of c_t to that of c_{t-1}; the adjoint of h_t is dh (B, at least H).
+
+    da holds the adjoints of the gates of step t at s.
+    """
     B, H = dc.shape
     for b in range(B):
         for j in range(H):
             dh_t = dh[b, j]
             dc_t = dc[b, j] + k_c[t, b, j] * dh_t  # B1
-            da[t, b, 0, j] = k[t, b, 0, j] * dc_t  # B2
-            da[t, b, 1, j] = k[t, b, 1, j] * dc_t  # B2
-            da[t, b, 2, j] = k[t, b, 2, j] * dh_t  # B2
-            da[t, b, 3, j] = k[t, b, 3, j] * dc_t  # B2
+            da[s, b, 0, j] = k[t, b, 0, j] * dc_t  # B2
+            da[s, b, 1, j] = k[t, b, 1, j] * dc_t  # B2
+            da[s, b, 2, j] = k[t, b, 2, j] * dh_t  # B2
+            da[s, b, 3, j] = k[t, b, 3, j] * dc_t  # B2
             dc[b, j] = dc_t * f[t, b, j]  # B4

@@ -8,14 +8,18 @@ from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.fused import is_fused
 from hfrnn.kernels.numba.pointwise import ONE, compile_loop, parts, sigma, tanh
 from hfrnn.kernels.numba.products import (
+    Gradients,
     PackedMatrices,
-    add_weight_gradient,
+    add_block,
     adjoint_of_state,
     adjoint_terms,
     affine,
+    map_outputs,
+    output_terms,
     packed,
     packed_product,
     packed_transpose,
+    steps_of_block,
     terms_of_two,
     wide,
 )
@@ -53,49 +57,61 @@ def gru_forward(
 @compile_loop
 def gru_rforward(
     W: Array, V: Array, W_g: Array, V_g: Array, hs: Array, q: Array, Rh: Array, RU: Array, l: int, z: Array, Z: Array,
-    Z_g: Array, rz: Array, k_rz: Array, k_g: Array, Rhs: Array, Rq: Array, Ra: Array, Ra_g: Array,
+    Z_g: Array, rz: Array, k_rz: Array, k_g: Array, Rhs: Array, Rq: Array, Ra: Array, Ra_g: Array, W_y: Array,
+    V_y: Array, work_y: Array, Rz: Array,
 ) -> None:  # fmt: skip
-    K, B, H = Rhs.shape
+    (K, B, H), count = k_g.shape, Rhs.shape[0]
     for t in range(K):
-        previous = Rh if t == 0 else Rhs[t - 1]
-        affine(t, RU, 0, H, hs[t], V, H, previous, W, l, z, Z, 2 * H, Ra)  # R1
-        for b in range(B):
-            for j in range(H):
-                Rq[b, j] = rz[t, b, 0, j] * previous[b, j] + k_rz[t, b, 0, j] * Ra[b, j]  # R2
-        affine(t, RU, 2 * H, H, q[t], V_g, H, Rq, W_g, l, z, Z_g, H, Ra_g)  # R3
-        for b in range(B):
-            for j in range(H):
-                R = k_rz[t, b, 1, j] * Ra[b, H + j] + k_g[t, b, j] * Ra_g[b, j]
-                Rhs[t, b, j] = rz[t, b, 1, j] * previous[b, j] + R  # R4
+        for i in range(count):
+            previous = Rh[i] if t == 0 else Rhs[i, t - 1]
+            affine(t, RU[i], 0, H, hs[t], V[i], H, previous, W, l, z, Z[i], 2 * H, Ra)  # R1
+            for b in range(B):
+                for j in range(H):
+                    Rq[b, j] = rz[t, b, 0, j] * previous[b, j] + k_rz[t, b, 0, j] * Ra[b, j]  # R2
+            affine(t, RU[i], 2 * H, H, q[t], V_g[i], H, Rq, W_g, l, z, Z_g[i], H, Ra_g)  # R3
+            for b in range(B):
+                for j in range(H):
+                    R = k_rz[t, b, 1, j] * Ra[b, H + j] + k_g[t, b, j] * Ra_g[b, j]
+                    Rhs[i, t, b, j] = rz[t, b, 1, j] * previous[b, j] + R  # R4
+            map_outputs(t, Rhs[i, t], hs[t + 1], W_y, V_y[i], work_y, Rz[i])
 
 
 @compile_loop
 def gru_backward(
     W_T: Array, W_g_T: Array, dhs: Array, l: int, z: Array, Z: Array, weights: Array, Rhs: Array, rz: Array,
-    k_rz: Array, k_g: Array, dh: Array, da_rz: Array, gates: Array, da_g: Array, dU: Array, work: Array,
+    k_rz: Array, k_g: Array, hs: Array, q: Array, dh: Array, da_rz: Array, gates: Array, da_g: Array, dUs: Array,
+    dU: Array, work: Array, block: int, x: Array, dW: Array, dW_g: Array, dW_x: Array, dW_y: Array,
 ) -> None:  # fmt: skip
-    K, B, H = k_g.shape
+    (K, B, H), count, held = k_g.shape, dh.shape[0], dU.shape[1]
     for t in range(K - 1, -1, -1):
-        adjoint_of_state(t, dhs, l, z, Z, weights, Rhs, da_rz, W_T, work)
+        s = t % held
+        for i in range(count):
+            adjoint_of_state(t, dhs[i], l, z[i], Z, weights, Rhs[i], da_rz[i], W_T, work)
+            for b in range(B):
+                for j in range(H):
+                    d = dh[i, b, j] + work[b, j]  # B4
+                    dh[i, b, j] = d
+                    gates[i, s, b, 1, j] = d * k_rz[t, b, 1, j]  # B1
+                    da_g[i, s, b, j] = d * k_g[t, b, j]  # B1
+            packed_product(da_g[i, s], W_g_T, H, work)  # B2
+            for b in range(B):
+                for j in range(H):
+                    dq = work[b, j]
+                    gates[i, s, b, 0, j] = dq * k_rz[t, b, 0, j]  # B3
+                    dh[i, b, j] = dh[i, b, j] * rz[t, b, 1, j] + dq * rz[t, b, 0, j]  # B4
+                    dU[i, s, b, 0, j] = gates[i, s, b, 0, j]
+                    dU[i, s, b, 1, j] = gates[i, s, b, 1, j]
+                    dU[i, s, b, 2, j] = da_g[i, s, b, j]
+            if t % block == 0:
+                add_block(t, block, hs[:K], da_rz[i], dW[i])  # B5
+                add_block(t, block, q, da_g[i], dW_g[i])  # B5
+                add_block(t, block, x, dUs[i], dW_x[i])
+                add_block(t, block, z[i], hs[1:], dW_y[i])
+    for i in range(count):
+        packed_product(da_rz[i, 0], W_T, H, work)
         for b in range(B):
             for j in range(H):
-                d = dh[b, j] + work[b, j]  # B4
-                dh[b, j] = d
-                gates[t, b, 1, j] = d * k_rz[t, b, 1, j]  # B1
-                da_g[t, b, j] = d * k_g[t, b, j]  # B1
-        packed_product(da_g[t], W_g_T, H, work)  # B2
-        for b in range(B):
-            for j in range(H):
-                dq = work[b, j]
-                gates[t, b, 0, j] = dq * k_rz[t, b, 0, j]  # B3
-                dh[b, j] = dh[b, j] * rz[t, b, 1, j] + dq * rz[t, b, 0, j]  # B4
-                dU[t, b, 0, j] = gates[t, b, 0, j]
-                dU[t, b, 1, j] = gates[t, b, 1, j]
-                dU[t, b, 2, j] = da_g[t, b, j]
-    packed_product(da_rz[0], W_T, H, work)
-    for b in range(B):
-        for j in range(H):
-            dh[b, j] += work[b, j]  # B4
+                dh[i, b, j] += work[b, j]  # B4
 
 
 class GRU(PackedMatrices, reference.GRU):
@@ -119,34 +135,37 @@ class GRU(PackedMatrices, reference.GRU):
         )  # F1-F4, L1-L3
         return hs[1:], {"h": hs[K]}
 
-    def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_fused(tape):
-            return super().rforward(p, v, tape, RU, Rstate)
-        (K, B, _), H = RU.shape, self.hidden
-        Rhs, Rq, Ra = tape.new("Rh", K, B, H), tape.scratch("Rq", B, H), wide(tape, "wide", B, 2 * H)
+    def rforward_several(
+        self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays
+    ) -> tuple[Array, Arrays]:  # fmt: skip
+        (k, K, B, _), H = RU.shape, self.hidden
+        Rhs, Rq, Ra = tape.new("Rh", k, K, B, H), tape.scratch("Rq", B, H), wide(tape, "wide", B, 2 * H)
         Ra_g, rz, k_rz = wide(tape, "candidate", B, H), parts(tape["rz"], H), parts(tape["k_rz"], H)
         gru_rforward(
             *(packed(each, name, tape) for name in ("W_h", "W_hg") for each in (p, v)), tape["h"], tape["q"],
             Rstate["h"], *terms_of_two(tape, RU, 2 * H), rz, k_rz, tape["k_g"], Rhs, Rq, Ra, Ra_g,
+            *output_terms(tape, k, B),
         )  # fmt: skip  # R1-R4
-        return Rhs, {"h": Rhs[K - 1]}
+        return Rhs, {"h": Rhs[:, K - 1]}
 
-    def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        if not is_fused(tape):
-            return super().backward(p, tape, dhs, dstate, grad)
-        K, B, H = dhs.shape
+    def backward_several(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
+        k, K, B, H = dhs.shape
         rz, k_rz, k_g = parts(tape["rz"], H), parts(tape["k_rz"], H), tape["k_g"]
+        gradients, hs = Gradients(tape, dhs, grad, "W_h", "W_hg"), tape["h"]
+        held = gradients.steps_held(K, B)
         dU, da_rz, da_g = (
-            tape.scratch("dU", K, B, 3 * H),
-            tape.scratch("da", K, B, 2 * H),
-            tape.scratch("da_g", K, B, H),
+            tape.scratch("dU", k, held, B, 3 * H),
+            tape.scratch("da", k, held, B, 2 * H),
+            tape.scratch("da_g", k, held, B, H),
         )
-        dh, work = tape.new("dh", B, H), wide(tape, "wide", B, 2 * H)
+        dh, work = tape.new("dh", k, B, H), wide(tape, "wide", B, 2 * H)
         dh[...] = dstate["h"]
         gru_backward(
             packed_transpose(p, "W_h", tape), packed_transpose(p, "W_hg", tape), *adjoint_terms(tape, dhs), rz, k_rz,
-            k_g, dh, da_rz, parts(da_rz, H), da_g, parts(dU, H), work,
-        )  # fmt: skip  # B1-B4
-        add_weight_gradient(tape, tape["h"][:K], da_rz, grad["W_h"])  # B5
-        add_weight_gradient(tape, tape["q"], da_g, grad["W_hg"])  # B5
+            k_g, hs, tape["q"], dh, da_rz, parts(da_rz, H), da_g, dU, parts(dU, H), work, steps_of_block(B),
+            *gradients.terms,
+        )  # fmt: skip  # B1-B5
+        gradients.of["W_h"].finish(hs[:K], da_rz)  # B5
+        gradients.of["W_hg"].finish(tape["q"], da_g)  # B5
+        gradients.finish(hs, dU, dhs)
         return dU, {"h": dh}

@@ -9,14 +9,18 @@ from hfrnn.kernels.fused import is_fused
 from hfrnn.kernels.numba.multiplied import multiplied_backward, multiplied_forward, multiplied_rforward
 from hfrnn.kernels.numba.pointwise import ONE, compile_loop, parts, tanh
 from hfrnn.kernels.numba.products import (
+    Gradients,
     PackedMatrices,
-    add_weight_gradient,
+    add_block,
     adjoint_of_state,
     adjoint_terms,
     affine,
+    map_outputs,
+    output_terms,
     packed,
     packed_product,
     packed_transpose,
+    steps_of_block,
     terms_of_two,
     wide,
 )
@@ -46,42 +50,55 @@ def mrnn_forward(
 def mrnn_rforward(
     W_hm: Array, V_hm: Array, W_mh: Array, V_mh: Array, hs: Array, Rh: Array, RU: Array, l: int, z: Array, Z: Array,
     Z_m: Array, U_m: Array, xi: Array, m: Array, slope: Array, Rhs: Array, Rm: Array, left: Array, right: Array,
+    W_y: Array, V_y: Array, work_y: Array, Rz: Array,
 ) -> None:  # fmt: skip
-    K, B, H = xi.shape
-    none = RU[:0]
+    (K, B, H), count = xi.shape, Rhs.shape[0]
+    none = RU[0, :0]
     for t in range(K):
-        affine(t, none, 0, H, hs[t], V_hm, H, Rh if t == 0 else Rhs[t - 1], W_hm, 0, z, Z_m, H, right)  # R1
-        affine(t, RU, H, 0, hs[t], W_hm, 0, hs[t], W_hm, l, z, Z_m, H, left)
-        multiplied_rforward(t, left, right, U_m, xi, Rm)  # R2
-        affine(t, RU, 0, H, m[t], V_mh, H, Rm, W_mh, l, z, Z, H, right)  # R3
-        for b in range(B):
-            for j in range(H):
-                Rhs[t, b, j] = slope[t, b, j] * right[b, j]  # R4
+        for i in range(count):
+            Rh_i = Rh[i] if t == 0 else Rhs[i, t - 1]
+            affine(t, none, 0, H, hs[t], V_hm[i], H, Rh_i, W_hm, 0, z, Z_m[i], H, right)  # R1
+            affine(t, RU[i], H, 0, hs[t], W_hm, 0, hs[t], W_hm, l, z, Z_m[i], H, left)
+            multiplied_rforward(t, left, right, U_m, xi, Rm)  # R2
+            affine(t, RU[i], 0, H, m[t], V_mh[i], H, Rm, W_mh, l, z, Z[i], H, right)  # R3
+            for b in range(B):
+                for j in range(H):
+                    Rhs[i, t, b, j] = slope[t, b, j] * right[b, j]  # R4
+            map_outputs(t, Rhs[i, t], hs[t + 1], W_y, V_y[i], work_y, Rz[i])
 
 
 @compile_loop
 def mrnn_backward(
     W_hm_T: Array, W_mh_T: Array, dhs: Array, l: int, z: Array, Z: Array, weights: Array, Rhs: Array, U_m: Array,
-    xi: Array, slope: Array, dh: Array, da: Array, dxi: Array, dU: Array, work: Array,
+    xi: Array, slope: Array, m: Array, hs: Array, dh: Array, da: Array, dxi: Array, dUs: Array, dU: Array, work: Array,
+    block: int, x: Array, dW_hm: Array, dW_mh: Array, dW_x: Array, dW_y: Array,
 ) -> None:  # fmt: skip
-    K, B, H = slope.shape
+    (K, B, H), count, held = slope.shape, dh.shape[0], dU.shape[1]
     for t in range(K - 1, -1, -1):
-        adjoint_of_state(t, dhs, l, z, Z, weights, Rhs, dxi, W_hm_T, work)  # B4
-        if t == K - 1:
+        s = t % held
+        for i in range(count):
+            adjoint_of_state(t, dhs[i], l, z[i], Z, weights, Rhs[i], dxi[i], W_hm_T, work)  # B4
+            if t == K - 1:
+                for b in range(B):
+                    for j in range(H):
+                        work[b, j] += dh[i, b, j]
             for b in range(B):
                 for j in range(H):
-                    work[b, j] += dh[b, j]
+                    d = work[b, j] * slope[t, b, j]  # B1
+                    da[i, s, b, j] = d
+                    dU[i, s, b, 0, j] = d
+            packed_product(da[i, s], W_mh_T, H, work)  # B2
+            multiplied_backward(t, s, 1, work, U_m, xi, dxi[i], dU[i])  # B3
+            if t % block == 0:
+                add_block(t, block, hs[:K], dxi[i], dW_hm[i])  # B5
+                add_block(t, block, m, da[i], dW_mh[i])  # B5
+                add_block(t, block, x, dUs[i], dW_x[i])
+                add_block(t, block, z[i], hs[1:], dW_y[i])
+    for i in range(count):
+        packed_product(dxi[i, 0], W_hm_T, H, work)  # B4
         for b in range(B):
             for j in range(H):
-                d = work[b, j] * slope[t, b, j]  # B1
-                da[t, b, j] = d
-                dU[t, b, 0, j] = d
-        packed_product(da[t], W_mh_T, H, work)  # B2
-        multiplied_backward(t, 1, work, U_m, xi, dxi, dU)  # B3
-    packed_product(dxi[0], W_hm_T, H, work)  # B4
-    for b in range(B):
-        for j in range(H):
-            dh[b, j] = work[b, j]
+                dh[i, b, j] = work[b, j]
 
 
 class MRNN(PackedMatrices, reference.MRNN):
@@ -101,33 +118,32 @@ class MRNN(PackedMatrices, reference.MRNN):
         mrnn_forward(W_hm, W_mh, *terms_of_two(tape, U, H), U_m, xi, m, hs, slope, left, right)  # F1-F4, L1
         return hs[1:], {"h": hs[K]}
 
-    def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_fused(tape):
-            return super().rforward(p, v, tape, RU, Rstate)
-        (K, B, _), H, U_m, xi, m = RU.shape, self.hidden, tape["U_m"], tape["xi"], tape["m"]
-        Rhs, Rm = tape.new("Rh", K, B, H), tape.scratch("Rm", B, H)
+    def rforward_several(
+        self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays
+    ) -> tuple[Array, Arrays]:  # fmt: skip
+        (k, K, B, _), H, U_m, xi, m = RU.shape, self.hidden, tape["U_m"], tape["xi"], tape["m"]
+        Rhs, Rm = tape.new("Rh", k, K, B, H), tape.scratch("Rm", B, H)
         mrnn_rforward(
             *(packed(each, name, tape) for name in self.transposed for each in (p, v)), tape["h"], Rstate["h"],
             *terms_of_two(tape, RU, H), U_m, xi, m, tape["slope"], Rhs, Rm, *self._work(tape, B),
+            *output_terms(tape, k, B),
         )  # fmt: skip  # R1-R4
-        return Rhs, {"h": Rhs[K - 1]}
+        return Rhs, {"h": Rhs[:, K - 1]}
 
-    def backward(
-        self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays,
-        preactivation_adjoint: Array | None = None,
-    ) -> tuple[Array, Arrays]:  # fmt: skip
-        if not is_fused(tape) or preactivation_adjoint is not None:
-            return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
-        (K, B, H), U_m, xi, m = dhs.shape, tape["U_m"], tape["xi"], tape["m"]
-        dU, dxi, dh = tape.scratch("dU", K, B, 2 * H), tape.scratch("dxi", K, B, H), tape.new("dh", B, H)
-        da, work = tape.scratch("da", K, B, H), wide(tape, "left", B, H)
+    def backward_several(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
+        (k, K, B, H), U_m, xi, m = dhs.shape, tape["U_m"], tape["xi"], tape["m"]
+        gradients, hs = Gradients(tape, dhs, grad, "W_hm", "W_mh"), tape["h"]
+        held = gradients.steps_held(K, B)
+        dU, dxi, dh = tape.scratch("dU", k, held, B, 2 * H), tape.scratch("dxi", k, held, B, H), tape.new("dh", k, B, H)
+        da, work = tape.scratch("da", k, held, B, H), wide(tape, "left", B, H)
         dh[...] = dstate["h"]
         mrnn_backward(
             *(packed_transpose(p, name, tape) for name in self.transposed), *adjoint_terms(tape, dhs), U_m, xi,
-            tape["slope"], dh, da, dxi, parts(dU, H), work,
-        )  # fmt: skip  # B1-B4
-        add_weight_gradient(tape, m, da, grad["W_mh"])  # B5
-        add_weight_gradient(tape, tape["h"][:K], dxi, grad["W_hm"])  # B5
+            tape["slope"], m, hs, dh, da, dxi, dU, parts(dU, H), work, steps_of_block(B), *gradients.terms,
+        )  # fmt: skip  # B1-B5
+        gradients.of["W_mh"].finish(m, da)  # B5
+        gradients.of["W_hm"].finish(hs[:K], dxi)  # B5
+        gradients.finish(hs, dU, dhs)
         return dU, {"h": dh}
 
     def _work(self, tape: Tape, B: int) -> tuple[Array, Array]:

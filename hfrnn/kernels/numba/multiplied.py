@@ -28,13 +28,13 @@ def multiplied_rforward(t: int, RU_m: Array, Rxi: Array, U_m: Array, xi: Array, 
 
 
 @inlined
-def multiplied_backward(t: int, slot: int, dm: Array, U_m: Array, xi: Array, dxi: Array, dU: Array) -> None:
-    """dxi[t] <- dm*U_m and the slot of dU[t] <- dm*xi; dm is (B, at least H)."""
+def multiplied_backward(t: int, s: int, slot: int, dm: Array, U_m: Array, xi: Array, dxi: Array, dU: Array) -> None:
+    """dxi[s] <- dm*U_m and the slot of dU[s] <- dm*xi, of step t; dm is (B, at least H)."""
     _, B, H = xi.shape
     for b in range(B):
         for j in range(H):
-            dxi[t, b, j] = dm[b, j] * U_m[t, b, j]
-            dU[t, b, slot, j] = dm[b, j] * xi[t, b, j]
+            dxi[s, b, j] = dm[b, j] * U_m[t, b, j]
+            dU[s, b, slot, j] = dm[b, j] * xi[t, b, j]
 
 
 @inlined

@@ -7,7 +7,10 @@ zeros. `tiles.py` computes a tile of the result from some rows and a panel.
 
 from __future__ import annotations
 
+import functools
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,12 +24,11 @@ from hfrnn.kernels.numba.cache import compiled_once
 from hfrnn.kernels.numba.pointwise import compile_exact_loop
 from hfrnn.kernels.numba.tiles import ROWS, VECTOR_BYTES, VECTORS, outer_tile, product_tile, shifted
 from hfrnn.kernels.pointwise import add_weight_gradient as add_by_blas
-from hfrnn.kernels.pointwise import rows
 
 compile_product = njit(nogil=True, error_model="numpy")
 """Compile a part of a loop that is called, not inlined: the tiles leave the compiler no choice of roundings."""
-PIECE = 32
-"""Rows of both factors of a weight gradient that are multiplied at a time: 128 columns of them fit 32 KiB."""
+PIECE = 64
+"""Rows of both factors of a weight gradient that are multiplied at a time: 64 columns of both fit 32 KiB."""
 GRADIENT_BYTES = 2**17
 """Largest weight gradient that is computed without BLAS."""
 _TYPES = {"float32": types.float32, "float64": types.float64}
@@ -164,6 +166,7 @@ def _compiled_outer(piece, x, d, tiles):  # type: ignore[no-untyped-def]
     return run
 
 
+@functools.cache
 def panel_width(dtype: Any) -> int:
     """Return the number of columns of a panel."""
     return int(VECTORS * VECTOR_BYTES // np.dtype(dtype).itemsize)
@@ -215,10 +218,10 @@ def adjoint_of_state(
 ) -> None:
     """out (B, at least H) <- dhs[t] + z[t] @ Z + weights[t] * Rhs[t] + ds[t + 1] @ W_T, without the last at the end.
 
-    The terms of dhs are those of `adjoint_terms`; ds is (K, B, n).
+    The terms of dhs are those of `adjoint_terms`; ds (K, B, n) may hold fewer steps, each at its number modulo theirs.
     """
-    K, B, n = ds.shape
-    s, H = min(t + 1, K - 1), Rhs.shape[2]
+    (K, B, _), (held, _, n), H = z.shape, ds.shape, Rhs.shape[2]
+    s = (t + 1) % held
     affine(t, dhs, 0, n if t < K - 1 else 0, ds[s], W_T, 0, ds[s], W_T, l, z, Z, H, out)
     if weights.shape[0]:
         for b in range(B):
@@ -227,16 +230,39 @@ def adjoint_of_state(
 
 
 @compile_product
-def add_outer(x: Array, d: Array, piece: int, out: Array) -> None:
-    """out (n, m) += x (N, n).T @ d (N, m), for m of at least a vector, over pieces of rows that stay in the cache."""
-    n, m, lanes = x.shape[1], d.shape[1], VECTOR_BYTES // d.itemsize
-    blocks, width = (n + ROWS - 1) // ROWS, VECTORS * lanes
-    tiles = np.zeros((blocks, (m + width - 1) // width, ROWS, width), d.dtype)
-    _outer_of(piece, x, d, tiles)
+def map_outputs(t: int, Rh: Array, h: Array, W: Array, V: Array, work: Array, Rz: Array) -> None:
+    """Rz[t] (B, n) <- Rh (B, H) @ W + h (B, H) @ V, for packed matrices of few columns; nothing if Rz has no steps."""
+    if Rz.shape[0]:
+        (B, H), columns = h.shape, Rz.shape[2]
+        affine(0, Rz[:0], 0, H, Rh, W, H, h, V, 0, h.reshape(1, B, H), W, columns, work)
+        for b in range(B):
+            for j in range(columns):
+                Rz[t, b, j] = work[b, j]
+
+
+@compile_product
+def add_block(t: int, block: int, x: Array, d: Array, tiles: Array) -> None:
+    """Add the sum of x[s].T @ d[s] over a block of steps s from t on to the tiles, for x of all steps.
+
+    d may hold fewer steps, each at its number modulo theirs. Without tiles (blocks, panels, ROWS, width), nothing is
+    added; see `Gradients`.
+    """
+    if tiles.shape[0]:
+        count, s = min(block, x.shape[0] - t), t % d.shape[0]
+        N = count * x.shape[1]
+        left, right = x[t : t + count].reshape(N, x.shape[2]), d[s : s + count].reshape(N, d.shape[2])
+        _outer_of(N, left, right, tiles)
+
+
+@compile_product
+def add_tiles(tiles: Array, out: Array) -> None:
+    """out (n, m) += what the tiles hold."""
+    (n, m), (blocks, panels, _, width) = out.shape, tiles.shape
+    lanes = width // VECTORS
     small, larger, first = n // blocks, n % blocks, 0
     for block in range(blocks):
         rows = small + 1 if block < larger else small
-        for panel in range(tiles.shape[1]):
+        for panel in range(panels):
             vectors = VECTORS if m - panel * width > lanes else 1
             at = min(panel * width, m - vectors * lanes)
             for i in range(rows):
@@ -247,7 +273,15 @@ def add_outer(x: Array, d: Array, piece: int, out: Array) -> None:
 
 @compile_exact_loop
 def _add_pieces(x: Array, d: Array, out: Array) -> None:
-    add_outer(x, d, PIECE, out)
+    n, m, width = x.shape[1], d.shape[1], VECTORS * (VECTOR_BYTES // d.itemsize)
+    tiles = np.zeros(((n + ROWS - 1) // ROWS, (m + width - 1) // width, ROWS, width), d.dtype)
+    _outer_of(PIECE, x, d, tiles)
+    add_tiles(tiles, out)
+
+
+@compile_exact_loop
+def _add_tiles(tiles: Array, out: Array) -> None:
+    add_tiles(tiles, out)
 
 
 def add_pieces(x: Array, d: Array, out: Array) -> None:
@@ -256,20 +290,84 @@ def add_pieces(x: Array, d: Array, out: Array) -> None:
     _add_pieces(x, d, out)
 
 
-def add_weight_gradient(tape: Tape, x: Array, da: Array, grad: Array) -> None:
-    """Do what `pointwise.add_weight_gradient` does. A small gradient stays in the cache, and BLAS is slower then."""
-    lanes = VECTOR_BYTES // da.itemsize
-    if grad.ndim == 2 and grad.nbytes <= GRADIENT_BYTES and grad.shape[1] >= lanes and grad.dtype.kind == "f":
-        add_pieces(rows(x), rows(da), grad)
-    else:
-        add_by_blas(tape, x, da, grad)
+def steps_of_block(B: int) -> int:
+    """Return how many steps of B sequences `add_block` adds at a time."""
+    return max(1, PIECE // B)
+
+
+@dataclass
+class Gradient:
+    """A weight gradient of k adjoints: a loop adds it up in tiles (k, blocks, panels, ROWS, width), or BLAS after it.
+
+    The targets are k arrays (n, m). There are no blocks where BLAS adds.
+    """
+
+    tape: Tape
+    targets: Array | Sequence[Array]
+    tiles: Array
+
+    def finish(self, x: Array, d: Array) -> None:
+        """Add to the targets; the gradient is the sum of x.T @ d, for x (K, B, n) and d (K, B, m), one or k of them."""
+        for i, target in enumerate(self.targets):
+            if self.tiles.shape[1]:
+                _add_tiles(self.tiles[i], target)
+            else:
+                add_by_blas(self.tape, x[i] if x.ndim == 4 else x, d[i] if d.ndim == 4 else d, target)
+
+
+@functools.cache
+def tiles_of(shape: tuple[int, ...], dtype: Any) -> tuple[int, int, int, int]:
+    """Return the shape (blocks, panels, ROWS, width) of a gradient's tiles; no blocks where BLAS adds."""
+    width = panel_width(dtype)
+    if len(shape) != 2 or shape[0] * shape[1] * dtype.itemsize > GRADIENT_BYTES or shape[1] < width // VECTORS:
+        return 0, 0, ROWS, width
+    return -(-shape[0] // ROWS), -(-shape[1] // width), ROWS, width
+
+
+class Gradients:
+    """The weight gradients that a loop adds up: of recurrent matrices, of the input map and of the output map."""
+
+    def __init__(self, tape: Tape, dhs: Array | Factors, grad: Arrays, *names: str) -> None:
+        self.tape, self.k = tape, len(grad[names[0]])
+        self.of = {name: self._make(name, grad[name]) for name in names}
+        self.x, sums = tape.inputs or (np.empty((0, 1, 1), tape.shared.dtype), ())
+        self.inputs = self._make("inputs", sums)
+        targets = dhs.gradients if isinstance(dhs, Factors) else None
+        self.outputs = self._make("outputs", () if targets is None else targets)
+
+    def _make(self, name: str, targets: Array | Sequence[Array]) -> Gradient:
+        shape = tiles_of(targets[0].shape if len(targets) else (), self.tape.shared.dtype)
+        tiles = self.tape.shared.get(f"{name}.tiles", (self.k, *shape))
+        tiles.fill(0)
+        return Gradient(self.tape, targets, tiles)
+
+    @property
+    def terms(self) -> tuple[Array, ...]:
+        """The inputs (K, B, n), and the tiles of each gradient, as loops take them."""
+        return self.x, *(each.tiles for each in (*self.of.values(), self.inputs, self.outputs))
+
+    def finish(self, hs: Array, dU: Array, dhs: Array | Factors) -> None:
+        """Finish the gradients of the maps, for hs (K + 1, B, H) and dU (k, K, B, slots)."""
+        self.inputs.finish(self.x, dU)
+        if len(self.outputs.targets):
+            self.outputs.finish(dhs.x, hs[1:])
+
+    def steps_held(self, K: int, B: int) -> int:
+        """Return how many of the K steps of dU are kept: all, if more than the loop reads them."""
+        in_loop = len(self.inputs.targets) and all(each.tiles.shape[1] for each in (*self.of.values(), self.inputs))
+        return min(K, 2 * steps_of_block(B)) if in_loop else K
 
 
 def pack(W: Array, buffers: Buffers, name: str) -> Array:
-    """Return a matrix (n, m) packed, in the buffer `name`."""
+    """Return a matrix (n, m) packed, in the buffer `name`; or k of them (k, n, m), along a first axis."""
     _compile_tiles(buffers.dtype)
-    panels = buffers.get(name, (panels_of(W.shape[1], buffers.dtype), W.shape[0], panel_width(buffers.dtype)))
-    fill_panels(W, panels)
+    *several, n, m = W.shape
+    panels = buffers.get(name, (*several, panels_of(m, buffers.dtype), n, panel_width(buffers.dtype)))
+    if several:
+        for each, own in zip(W, panels, strict=True):
+            fill_panels(each, own)
+    else:
+        fill_panels(W, panels)
     return panels
 
 
@@ -291,14 +389,17 @@ def wide(tape: Tape, name: str, B: int, columns: int) -> Array:
     return tape.scratch(name, B, -(-columns // width) * width)
 
 
-def terms(tape: Tape, name: str, U: Array | Factors, columns: slice | None = None) -> tuple[Array, int, Array, Array]:
-    """Return U, l, z and Z as `affine` takes them; Z is a scratch array of this name, of some columns of the factor."""
-    K, B, m = U.shape
+def terms(tape: Tape, name: str, U: Array | Factors, columns: slice = slice(None)) -> tuple[Array, int, Array, Array]:
+    """Return U, l, z and Z as `affine` takes them; Z is a scratch array of this name, of some columns of the factor.
+
+    For k tangents, U and Z have a first axis of k.
+    """
+    *several, K, B, m = U.shape
     dtype = tape.shared.dtype
     if isinstance(U, Factors):
-        W = U.W if columns is None else U.W[:, columns]
-        return np.empty((0, B, m), dtype), U.x.shape[2], U.x, pack(W, tape.shared, name)
-    return U, 0, np.empty((K, B, 0), dtype), np.empty((1, 0, panel_width(dtype)), dtype)
+        Z = pack(U.W[..., columns], tape.shared, name)
+        return np.empty((*several, 0, B, m), dtype), U.x.shape[2], U.x, Z
+    return U, 0, np.empty((K, B, 0), dtype), np.empty((*several, 1, 0, panel_width(dtype)), dtype)
 
 
 def terms_of_two(tape: Tape, U: Array | Factors, first: int) -> tuple[Array, int, Array, Array, Array]:
@@ -307,17 +408,51 @@ def terms_of_two(tape: Tape, U: Array | Factors, first: int) -> tuple[Array, int
     return found, l, z, Z, terms(tape, "U_2.packed", U, slice(first, None))[3]
 
 
+def output_terms(tape: Tape, k: int, B: int) -> tuple[Array, Array, Array, Array]:
+    """Return W, V, work and Rz (k, K, B, n) as `map_outputs` takes them, one V and Rz for each of k tangents.
+
+    They do what `tape.outputs` asks for; without it, nothing.
+    """
+    buffers = tape.shared
+    work = wide(tape, "outputs.wide", B, 1)
+    if tape.outputs is None:
+        none = np.empty((k, 0, 0, panel_width(buffers.dtype)), buffers.dtype)
+        return none[0], none, work, np.empty((k, 0, B, 1), buffers.dtype)
+    W, V, Rz = tape.outputs
+    return pack(W, buffers, "outputs.packed"), pack(V, buffers, "outputs.packed_tangents"), work, Rz
+
+
 def adjoint_terms(tape: Tape, dhs: Array | Factors) -> tuple[Array, int, Array, Array, Array, Array]:
-    """Return dhs, l, z, Z, weights and Rhs as `adjoint_of_state` takes them."""
-    found = terms(tape, "dhs.packed", dhs)
-    if isinstance(dhs, Factors) and dhs.weights is not None:
-        return *found, dhs.weights, dhs.Rh
-    _, B, H = dhs.shape
-    return *found, np.empty((0, B), tape.shared.dtype), np.empty((0, B, H), tape.shared.dtype)
+    """Return dhs, l, z, Z, weights and Rhs as `adjoint_of_state` takes them, for k adjoints: (k, ...), but Z, weights.
+
+    The arrays of `Factors` are x (k, K, B, n), W (n, m), weights (K, B) and Rh (k, K, B, m).
+    """
+    dtype = tape.shared.dtype
+    if not isinstance(dhs, Factors):
+        k, K, B, H = dhs.shape
+        none, nothing = np.empty((k, K, B, 0), dtype), np.empty((1, 0, panel_width(dtype)), dtype)
+        return dhs, 0, none, nothing, np.empty((0, B), dtype), np.empty((k, 0, B, H), dtype)
+    (k, _, B, n), H = dhs.x.shape, dhs.W.shape[1]
+    terms = np.empty((k, 0, B, H), dtype), n, dhs.x, pack(dhs.W, tape.shared, "dhs.packed")
+    if dhs.weights is not None:
+        return *terms, dhs.weights, dhs.Rh
+    return *terms, np.empty((0, B), dtype), np.empty((k, 0, B, H), dtype)
+
+
+def _one(arrays: Arrays) -> Arrays:
+    return {name: each[None] for name, each in arrays.items()}
+
+
+def _first(arrays: Arrays) -> Arrays:
+    return {name: each[0] for name, each in arrays.items()}
 
 
 class PackedMatrices(Kernel):
-    """A kernel whose compiled loops use the matrices `transposed`, and their transposes, packed."""
+    """A kernel whose compiled loops use the matrices `transposed`, and their transposes, packed.
+
+    The loops carry several tangents or adjoints through each step. A single one runs through the same loops, and the
+    results of each do not depend on the others.
+    """
 
     def prepare(self, p: Arrays, buffers: Buffers, name: str, backward: bool) -> None:
         super().prepare(p, buffers, name, backward)
@@ -326,3 +461,30 @@ class PackedMatrices(Kernel):
                 p[f"{matrix}.packed"] = pack(p[matrix], buffers, f"{name}{matrix}.packed")
                 if backward:
                     p[f"{matrix}.T.packed"] = pack(p[matrix].T, buffers, f"{name}{matrix}.T.packed")
+
+    def takes_several(self, tape: Tape) -> bool:
+        return self.takes_factors(tape)
+
+    def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
+        if not self.takes_factors(tape):
+            found: tuple[Array, Arrays] = super().rforward(p, v, tape, RU, Rstate)
+            return found
+        RU = Factors(RU.x, RU.W[None]) if isinstance(RU, Factors) else RU[None]
+        Rhs, after = self.rforward_several(p, _one(v), tape, RU, _one(Rstate))
+        return Rhs[0], _first(after)
+
+    def backward(
+        self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays,
+        preactivation_adjoint: Array | None = None,
+    ) -> tuple[Array, Arrays]:  # fmt: skip
+        if not self.takes_factors(tape) or preactivation_adjoint is not None:
+            more = () if preactivation_adjoint is None else (preactivation_adjoint,)
+            found: tuple[Array, Arrays] = super().backward(p, tape, dhs, dstate, grad, *more)
+            return found
+        if isinstance(dhs, Factors):
+            gradients = None if dhs.gradients is None else dhs.gradients[None]
+            dhs = Factors(dhs.x[None], dhs.W, dhs.weights, None if dhs.Rh is None else dhs.Rh[None], gradients)
+        else:
+            dhs = dhs[None]
+        dU, before = self.backward_several(p, tape, dhs, _one(dstate), _one(grad))
+        return dU[0], _first(before)

@@ -8,14 +8,18 @@ from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.fused import is_fused
 from hfrnn.kernels.numba.pointwise import ONE, compile_loop, tanh
 from hfrnn.kernels.numba.products import (
+    Gradients,
     PackedMatrices,
-    add_weight_gradient,
+    add_block,
     adjoint_of_state,
     adjoint_terms,
     affine,
+    map_outputs,
+    output_terms,
     packed,
     packed_product,
     packed_transpose,
+    steps_of_block,
     terms,
     wide,
 )
@@ -37,35 +41,45 @@ def rnn_forward(W: Array, U: Array, l: int, z: Array, Z: Array, hs: Array, slope
 @compile_loop
 def rnn_rforward(
     W: Array, V: Array, hs: Array, Rh: Array, RU: Array, l: int, z: Array, Z: Array, slope: Array, Rhs: Array,
-    work: Array,
+    work: Array, W_y: Array, V_y: Array, work_y: Array, Rz: Array,
 ) -> None:  # fmt: skip
-    K, B, H = slope.shape
+    (K, B, H), count = slope.shape, Rhs.shape[0]
     for t in range(K):
-        affine(t, RU, 0, H, hs[t], V, H, Rh if t == 0 else Rhs[t - 1], W, l, z, Z, H, work)  # R1
-        for b in range(B):
-            for j in range(H):
-                Rhs[t, b, j] = slope[t, b, j] * work[b, j]  # R2
+        for i in range(count):
+            Rh_i = Rh[i] if t == 0 else Rhs[i, t - 1]
+            affine(t, RU[i], 0, H, hs[t], V[i], H, Rh_i, W, l, z, Z[i], H, work)  # R1
+            for b in range(B):
+                for j in range(H):
+                    Rhs[i, t, b, j] = slope[t, b, j] * work[b, j]  # R2
+            map_outputs(t, Rhs[i, t], hs[t + 1], W_y, V_y[i], work_y, Rz[i])
 
 
 @compile_loop
 def rnn_backward(
-    W_T: Array, dhs: Array, l: int, z: Array, Z: Array, weights: Array, Rhs: Array, slope: Array, dh: Array, dU: Array,
-    work: Array,
+    W_T: Array, dhs: Array, l: int, z: Array, Z: Array, weights: Array, Rhs: Array, slope: Array, hs: Array, dh: Array,
+    dU: Array, work: Array, block: int, x: Array, dW: Array, dW_x: Array, dW_y: Array,
 ) -> None:  # fmt: skip
-    K, B, H = slope.shape
+    (K, B, H), count, held = slope.shape, dh.shape[0], dU.shape[1]
     for t in range(K - 1, -1, -1):
-        adjoint_of_state(t, dhs, l, z, Z, weights, Rhs, dU, W_T, work)  # B2
-        if t == K - 1:
+        s = t % held
+        for i in range(count):
+            adjoint_of_state(t, dhs[i], l, z[i], Z, weights, Rhs[i], dU[i], W_T, work)  # B2
+            if t == K - 1:
+                for b in range(B):
+                    for j in range(H):
+                        work[b, j] += dh[i, b, j]
             for b in range(B):
                 for j in range(H):
-                    work[b, j] += dh[b, j]
+                    dU[i, s, b, j] = work[b, j] * slope[t, b, j]  # B1
+            if t % block == 0:
+                add_block(t, block, hs[:K], dU[i], dW[i])  # B3
+                add_block(t, block, x, dU[i], dW_x[i])
+                add_block(t, block, z[i], hs[1:], dW_y[i])
+    for i in range(count):
+        packed_product(dU[i, 0], W_T, H, work)  # B2
         for b in range(B):
             for j in range(H):
-                dU[t, b, j] = work[b, j] * slope[t, b, j]  # B1
-    packed_product(dU[0], W_T, H, work)  # B2
-    for b in range(B):
-        for j in range(H):
-            dh[b, j] = work[b, j]
+                dh[i, b, j] = work[b, j]
 
 
 class RNN(PackedMatrices, reference.RNN):
@@ -84,25 +98,28 @@ class RNN(PackedMatrices, reference.RNN):
         rnn_forward(packed(p, "W_h", tape), *terms(tape, "U.packed", U), hs, slope, work)  # F1, F2, L1
         return hs[1:], {"h": hs[K]}
 
-    def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_fused(tape, self.activation):
-            return super().rforward(p, v, tape, RU, Rstate)
-        K, B, H = RU.shape
-        W, V = packed(p, "W_h", tape), packed(v, "W_h", tape)
-        Rhs, work = tape.new("Rh", K, B, H), wide(tape, "wide", B, H)
-        rnn_rforward(W, V, tape["h"], Rstate["h"], *terms(tape, "U.packed", RU), tape["slope"], Rhs, work)  # R1, R2
-        return Rhs, {"h": Rhs[K - 1]}
-
-    def backward(
-        self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays,
-        preactivation_adjoint: Array | None = None,
+    def rforward_several(
+        self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays
     ) -> tuple[Array, Arrays]:  # fmt: skip
-        if not is_fused(tape, self.activation) or preactivation_adjoint is not None:
-            return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
-        K, B, H = dhs.shape
-        dU, dh, work = tape.scratch("dU", K, B, H), tape.new("dh", B, H), wide(tape, "wide", B, H)
+        k, K, B, H = RU.shape
+        W, V = packed(p, "W_h", tape), packed(v, "W_h", tape)
+        Rhs, work = tape.new("Rh", k, K, B, H), wide(tape, "wide", B, H)
+        rnn_rforward(
+            W, V, tape["h"], Rstate["h"], *terms(tape, "U.packed", RU), tape["slope"], Rhs, work,
+            *output_terms(tape, k, B),
+        )  # fmt: skip  # R1, R2
+        return Rhs, {"h": Rhs[:, K - 1]}
+
+    def backward_several(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
+        k, K, B, H = dhs.shape
+        gradients, hs = Gradients(tape, dhs, grad, "W_h"), tape["h"]
+        dU = tape.scratch("dU", k, gradients.steps_held(K, B), B, H)
+        dh, work = tape.new("dh", k, B, H), wide(tape, "wide", B, H)
         dh[...] = dstate["h"]
-        W_T = packed_transpose(p, "W_h", tape)
-        rnn_backward(W_T, *adjoint_terms(tape, dhs), tape["slope"], dh, dU, work)  # B1, B2
-        add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])  # B3
+        rnn_backward(
+            packed_transpose(p, "W_h", tape), *adjoint_terms(tape, dhs), tape["slope"], hs, dh, dU, work,
+            steps_of_block(B), *gradients.terms,
+        )  # fmt: skip  # B1-B3
+        gradients.of["W_h"].finish(hs[:K], dU)  # B3
+        gradients.finish(hs, dU, dhs)
         return dU, {"h": dh}
