@@ -46,17 +46,3 @@ def several_vectors() -> str:
         for case in load("several-vectors-cpu.json")["cases"]
     ]
     return table(("network", "16 products", "one, 16 copies", "matrix products at their peak", "ratio"), rows)
-
-
-def stacked_tangents() -> str:
-    """The prototype of a sweep with several tangents."""
-    found = load("stacked-tangents-cpu.json")
-    usual, single, most = found["hfrnn"]["numba, 2 shards"], found["stacked"]["1"], found["stacked"]["16"]
-    return paragraph(
-        f"`{found['machine']['command']}` times a prototype of such a sweep, for the first network of the table: "
-        "compiled loops for this one architecture, checked against hfrnn. Its 16 products take "
-        f"{most * 1e3:.0f} ms with 16 tangents and {single * 1e3:.0f} ms with one tangent at a time; hfrnn takes "
-        f"{usual * 1e3:.0f} ms in the same run. So stacking itself gains a factor of {single / most:.2f}, and all of "
-        f"the prototype {usual / most:.2f}. The matrix products alone take {found['at_peak'] * 1e3:.0f} ms at the rate "
-        "of large ones: a factor of 2 would leave no time for anything else."
-    )

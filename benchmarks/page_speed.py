@@ -384,24 +384,32 @@ def _way(way: dict[str, Any] | None) -> str:
 
 
 def small() -> str:
-    """Gradients and products of small networks on one thread, beside an earlier build and the floor of a product."""
+    """Gradients and products of small networks on one thread, beside an earlier build, JAX, the floor and the peak."""
     found = load("small-cpu.json")
     rows = []
     for each in found["rows"]:
         times = each["milliseconds"]
+        theirs = [each["jax_gradient_times"], each["jax_product_times"]]
         rows.append(
             [
                 f"{each['arch']} {each['H']}, {each['T']}, {each['B']}",
                 f"{ms(times['g0'] / 1e3)} to {ms(times['g1'] / 1e3)} ({each['gradient_times']:.2f})",
                 f"{ms(times['p0'] / 1e3)} to {ms(times['p1'] / 1e3)} ({each['product_times']:.2f})",
-                ms(times["floor"] / 1e3),
+                f"{each['several_times']:.2f}, {each['several_share']:.0%}",
                 f"{each['floor_share']:.0%}",
+                "" if theirs[0] is None else f"{theirs[0]:.1f}, {theirs[1]:.1f}",
             ]
         )
     facts = found["machine"]
     head = paragraph(
         f"Processor milliseconds at commit `{facts['before'][:9]}` and at `{facts['commit'][:9]}`, which took turns "
-        "(medians); in brackets: how many times as fast. The last column is the median of the floor over the product."
+        f"(medians); in brackets: how many times as fast. Then the same ratio for a product with {facts['vectors']} "
+        "vectors, and the share of the peak that its recurrent matrix products reach; the floor over the product; and "
+        "the time of JAX over ours, for a gradient and for a product with its linearization kept. Ratios are medians "
+        "of ratios within a turn."
     )
-    columns = ["network and H, T, B", "gradient", "product", "floor of a product", "floor over product"]
+    columns = [
+        "network and H, T, B", "gradient", "product", f"{facts['vectors']} vectors", "floor over product",
+        "JAX, gradient and product",
+    ]  # fmt: skip
     return f"{head}\n\n{table(columns, rows)}"

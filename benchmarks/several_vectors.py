@@ -1,8 +1,8 @@
 """Would one sweep with k tangents be faster than k products?
 
 A sweep with k tangents computes the matrix products of a step for k times as many rows. So one product on k copies of
-the sequences takes about as long as a sweep with k tangents stacked along the batch (stacked_tangents.py is a prototype
-of one), and the products of its matrices at the rate of large ones bound any sweep. See README.md beside this file.
+the sequences takes about as long as a sweep with k tangents stacked along the batch, and the products of its matrices
+at the rate of large ones bound any sweep. See README.md beside this file.
 """
 
 from __future__ import annotations

@@ -95,7 +95,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "influence": page_curvature.influence,
     "influence-weak": page_curvature.influence_weak,
     "several-vectors": page_curvature.several_vectors,
-    "stacked-tangents": page_curvature.stacked_tangents,
     "ranks": page_ranks.measured,
     "ranks-model": page_ranks.predicted,
     "papers-claims": page_claims.claims,

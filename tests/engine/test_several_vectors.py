@@ -43,7 +43,9 @@ def test_products_with_several_vectors_have_the_bits_of_single_ones(arch, monkey
     rng = np.random.default_rng(0)
     lengths = np.array([9, *rng.integers(1, 9, 17)])
     batch = hfrnn.Batch(rng.standard_normal((9, 18, 3)), rng.standard_normal((9, 18, 2)), lengths=lengths)
-    net = hfrnn.Network(arch, 3, (12, 11), 2, loss="squared", dtype="float64", backend="numba", l2=0.01)
+    net = hfrnn.Network(
+        arch, 3, (12, 11), 2, loss="squared", dtype="float64", backend="numba", l2=0.01, output_bias=True
+    )
     assert set(check(net, batch, monkeypatch, damping=0.3)) == {3}
 
 
@@ -54,12 +56,13 @@ def test_products_with_several_vectors_have_the_bits_of_single_ones(arch, monkey
         ({"loss": "softmax", "feedthrough": True}, Plan((0, 7), 4, Keep.ALL)),
         ({"loss": "softmax", "learn_initial_state": True}, Plan((0, 4, 7), None, Keep.NOTHING)),
         ({"loss": "class-softmax", "classes": 2}, None),
+        ({"loss": "softmax", "hidden": (12, 11), "direct_output": False}, Plan((0, 7), 4, Keep.ALL)),
     ],
 )
 def test_symbols_learned_states_and_segments(options, plan, monkeypatch):
     rng = np.random.default_rng(0)
     x = rng.integers(5, size=(10, 7))
-    net = hfrnn.Network("lstm", 5, 12, 5, dtype="float64", backend="numba", **options)
+    net = hfrnn.Network("lstm", 5, n_out=5, dtype="float64", backend="numba", **{"hidden": 12, **options})
     assert set(check(net, hfrnn.Batch(x[:-1], x[1:]), monkeypatch, damping=0.2, plan=plan)) == {3}
 
 
