@@ -74,7 +74,7 @@ def test_the_counted_operations_are_those_of_the_equations(arch: str, backend: s
     }
 
 
-@pytest.mark.parametrize(("backend", "name"), [("numpy", "matmul"), ("numba", "_add_pieces"), ("numba", "affine")])
+@pytest.mark.parametrize(("backend", "name"), [("numpy", "matmul"), ("numba", "add_block"), ("numba", "affine")])
 def test_a_product_that_is_left_out_is_noticed(backend: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = case_of("lstm", backend)
     _, plan = account.operations(case, 1)

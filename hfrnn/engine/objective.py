@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -372,14 +373,14 @@ class Objective(SequenceDerivatives):
         def several(V: Array, out: Array) -> None:
             z = out.reshape(len(V), *shape)
 
-            def store(s: int, some: slice) -> None:
+            def store(some: slice, s: int) -> None:
                 (start, stop), T = self._columns[s], self._parts[s].T
                 z[some, :T, start:stop] = SeveralVectors(sweeps[s], some.stop - some.start).jacobian_product(V[some])
                 z[some, T:, start:stop] = 0
 
             with self.lock:
                 for some in blocks_of_vectors(sweeps, len(V)):
-                    self.threads.run(lambda s, some=some: store(s, some), len(sweeps))
+                    self.threads.run(partial(store, some), len(sweeps))
 
         def several_adjoints(U: Array, out: Array) -> None:
             dz = U.reshape(len(U), *shape)
@@ -402,12 +403,15 @@ class Objective(SequenceDerivatives):
     def _sums_of_several(self, sweeps: list[Sweep], task: Callable[[slice, int, Array], None], out: Array) -> None:
         """Write sums over shards to `out` (k, n_parameters); `task(some, s, part)` adds shard s's rows to `part`."""
         backend, (_, n) = self.net.backend, out.shape
+
+        def one(some: slice, s: int, part: Array) -> None:
+            task(some, s, part.reshape(-1, n))
+
         with self.lock:
             for some in blocks_of_vectors(sweeps, len(out)):
-                count, rows = some.stop - some.start, out[some]
-                sums = VectorSum(backend, (count * n,), self.net.dtype, self.threads, self.ranks)
-                one = lambda s, part, some=some, count=count: task(some, s, part.reshape(count, n))  # noqa: E731
-                sums.add(one, self._count, rows.reshape(-1))
+                sums = VectorSum(backend, (out[some].size,), self.net.dtype, self.threads, self.ranks)
+
+                sums.add(partial(one, some), self._count, out[some].reshape(-1))
 
     # ------------------------------------------------------------------ shards
 

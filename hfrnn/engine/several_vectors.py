@@ -45,7 +45,7 @@ def _most(sweep: Sweep) -> int:
         matrices += sum(math.prod(shape) for shape in kernel.parameter_shapes().values())
         row += kernel.width + 2 * sum(slot.width for slot in kernel.slots)
     arrays = sweep.batch.T * sweep.batch.B * row
-    return max(1, min(MOST, MATRIX_BYTES // (matrices * item), ARRAY_BYTES // (arrays * item)))
+    return int(max(1, min(MOST, MATRIX_BYTES // (matrices * item), ARRAY_BYTES // (arrays * item))))
 
 
 class SeveralVectors:
@@ -53,10 +53,11 @@ class SeveralVectors:
 
     def __init__(self, sweep: Sweep, count: int) -> None:
         self.sweep, self.count, self.layout, self.xp = sweep, count, sweep.layout, sweep.xp
+        self.head: Any = sweep.layout.head  # a FullHead, where the uppermost layer leaves factors
 
     def product(self, V: Array, out: Array, structural: float = 0.0) -> None:
         """Add this shard's part of G v, with structural damping (SPEC 5), to each row of `out` (k, n_parameters)."""
-        sweep, head = self.sweep, self.layout.head
+        sweep, head = self.sweep, self.head
         v, grad = self._stacked(V), self._stacked(out)
         self._rforward_over_segments(V, v)
 
@@ -79,7 +80,7 @@ class SeveralVectors:
 
     def jacobian_product(self, V: Array) -> Array:
         """Return J v for each v, the tangents of the outputs: (k, T, B, n_outputs), 0 in the padding."""
-        sweep, head, v = self.sweep, self.layout.head, self._stacked(V)
+        sweep, head, v = self.sweep, self.head, self._stacked(V)
         shape = self.count, sweep.batch.T, sweep.batch.B, head.n_outputs
         found = sweep.backend.empty(shape, sweep.scratch.dtype)
 
@@ -99,7 +100,7 @@ class SeveralVectors:
 
     def jacobian_transpose_product(self, u: Array, out: Array) -> None:
         """Add J' u to each row of `out` (k, n_parameters), for u (k, T, B, n_outputs); its padding is ignored."""
-        sweep, head, grad = self.sweep, self.layout.head, self._stacked(out)
+        sweep, head, grad = self.sweep, self.head, self._stacked(out)
         dz = self.xp.stack([zero_padding(sweep.backend, each, sweep.exists) for each in u])
 
         def adjoint(segment: Segment) -> list[Any]:
@@ -148,7 +149,9 @@ class SeveralVectors:
         return [{name: self.xp.zeros((self.count, *x.shape), x.dtype) for name, x in layer.items()} for layer in zeros]
 
     def _rforward(self, segment: Segment, V: Array, v: Groups, Rstate: States) -> States:
-        sweep, below, Rbelow, after = self.sweep, None, None, []
+        sweep, after = self.sweep, []
+        below: Any = None
+        Rbelow: Any = None
         steps, last = segment.span.stop - segment.span.start, len(segment.tapes) - 1
         segment.Rhs = []
         for l, (kernel, tape) in enumerate(zip(sweep.kernels, segment.tapes, strict=True)):
@@ -162,8 +165,8 @@ class SeveralVectors:
                     sweep.inputs.rforward(l, sweep.p, each, segment.span, below, Rown, RU[i])
             tape.outputs = None
             if l == last and sweep.leaves_factors(segment):
-                Rz = tape.new("Rz", self.count, steps, sweep.batch.B, self.layout.head.n_outputs)
-                tape.outputs = self.layout.head.outputs_in_loops(sweep.p["output"], v["output"], Rz)
+                Rz = tape.new("Rz", self.count, steps, sweep.batch.B, self.head.n_outputs)
+                tape.outputs = self.head.outputs_in_loops(sweep.p["output"], v["output"], Rz)
             Rbelow, state = kernel.rforward_several(sweep.p[group], v[group], tape, RU, Rstate[l])
             tape.outputs, below = None, segment.hs[l]
             segment.Rhs.append(Rbelow)

@@ -330,7 +330,8 @@ class Gradients:
     def __init__(self, tape: Tape, dhs: Array | Factors, grad: Arrays, *names: str) -> None:
         self.tape, self.k = tape, len(grad[names[0]])
         self.of = {name: self._make(name, grad[name]) for name in names}
-        self.x, sums = tape.inputs or (np.empty((0, 1, 1), tape.shared.dtype), ())
+        none: tuple[Array, Any] = np.empty((0, 1, 1), tape.shared.dtype), ()
+        self.x, sums = tape.inputs or none
         self.inputs = self._make("inputs", sums)
         targets = dhs.gradients if isinstance(dhs, Factors) else None
         self.outputs = self._make("outputs", () if targets is None else targets)
