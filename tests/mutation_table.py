@@ -109,6 +109,7 @@ TARGETS = (
         )
         for name in ("constraints", "connectivity", "constrained_objective")
     ),
+    Target("hfrnn/engine/several_vectors.py", ("tests/engine/test_several_vectors.py",)),
     Target("hfrnn/engine/states.py", ("tests/engine/test_initial_state.py", "tests/engine/test_objective.py")),
     *(
         Target(f"hfrnn/engine/{name}.py", (f"tests/engine/test_{name}.py",))

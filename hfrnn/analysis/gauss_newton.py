@@ -104,8 +104,8 @@ def curvature_product(
 ) -> Product:
     """Return the product with a curvature matrix, with l2*I, at theta (variables for a ConstrainedObjective).
 
-    It maps arrays (n_parameters,) of the host to such arrays in float64, and raises NonFiniteError if a product is not
-    finite. `tikhonov` is the factor of the identity that is added.
+    It maps arrays (n_parameters,) or (n_parameters, k) of the host to such arrays in float64, and raises NonFiniteError
+    if a product is not finite. `tikhonov` is the factor of the identity that is added.
     """
     backend = objective.net.backend
     with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused below

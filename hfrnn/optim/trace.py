@@ -70,18 +70,16 @@ def hutch_plus_plus(product: Product, n: int, products: int, rng: np.random.Gene
     """Estimate the trace and the diagonal of a symmetric matrix with n rows.
 
     A third of the products (`LEAST_PRODUCTS` or more) each goes to the basis, to A Q, and to T2. The result is exact,
-    with errors near 0, if a third of the products reaches the rank of A.
+    with errors near 0, if a third of the products reaches the rank of A. `product` takes several columns (n, k).
     """
     r = min(max(products // 3, 1), n)
     draws = max(products - 2 * r, 2)
-    Q, _ = np.linalg.qr(np.stack([product(rng.choice((-1.0, 1.0), n)) for _ in range(r)], axis=1))
-    AQ = np.stack([product(q) for q in Q.T], axis=1)
+    Q, _ = np.linalg.qr(product(rng.choice((-1.0, 1.0), (r, n)).T))
+    AQ = product(Q)
     known = 2.0 * (Q * AQ).sum(axis=1) - ((Q @ (Q.T @ AQ)) * Q).sum(axis=1)  # T1
-    rest = np.empty((draws, n))
-    for k in range(draws):
-        g = rng.choice((-1.0, 1.0), n)
-        w = product(g - Q @ (Q.T @ g))
-        rest[k] = g * (w - Q @ (Q.T @ w))  # T2
+    g = rng.choice((-1.0, 1.0), (draws, n)).T
+    w = product(g - Q @ (Q.T @ g))
+    rest = (g * (w - Q @ (Q.T @ w))).T  # T2
     traces = rest.sum(axis=1)
     return TraceEstimate(
         trace=float(known.sum() + traces.mean()),
