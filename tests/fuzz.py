@@ -1,6 +1,6 @@
 """Feed damaged files to a reader, guided by the code that they reach, and keep those that break its promise.
 
-Needs Linux and `pip install atheris`. A reader is tried for some minutes:
+Needs Linux and `pip install atheris`. A reader is tried for some minutes of processor time:
 
     python tests/fuzz.py npz --minutes 30 --folder found
 
@@ -157,8 +157,8 @@ def keep(folder: Path, name: str, content: bytes, why: str) -> bool:
     return True
 
 
-def search(name: str, seconds: int, folder: Path) -> None:
-    """Search in this process until the time is over; atheris then ends the process."""
+def search(name: str, seconds: float, folder: Path) -> None:
+    """Search in this process for some seconds of processor time, and end the process."""
     import atheris
 
     with atheris.instrument_imports(include=list(COVERED)):
@@ -177,26 +177,39 @@ def search(name: str, seconds: int, folder: Path) -> None:
                     return changed
         return bytes(atheris.Mutate(content, most))
 
+    tried, end = 0, time.process_time() + seconds
     with place_to_read(reader) as place:
 
         def attempt(content: bytes) -> None:
+            nonlocal tried
+            tried += 1
+            if time.process_time() > end:
+                print(f"tried {tried:,} files", flush=True)
+                shutil.rmtree(place.parent, ignore_errors=True)
+                os._exit(0)
             if why := broken(reader, content, place):
                 keep(folder, name, content, why)
 
-        flags = [f"-max_total_time={seconds}", f"-timeout={HANG}", f"-max_len={LONGEST}", "-rss_limit_mb=3000",
+        flags = [f"-timeout={HANG}", f"-max_len={LONGEST}", "-rss_limit_mb=3000",
                  f"-artifact_prefix={folder}/{name}-process-", "-print_final_stats=1", "-verbosity=1"]  # fmt: skip
         atheris.Setup([sys.argv[0], *flags, str(folder / f"corpus-{name}")], attempt, custom_mutator=change)
         atheris.Fuzz()
+
+
+def _used() -> float:
+    """Return the processor time of the searches that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> int:
     """Search in a process of its own, which is started again after it died, until the time is over."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reader", choices=READERS)
-    parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--folder", type=Path, default=Path("fuzzed"), help="where the failing inputs go")
+    parser.add_argument("--minutes", type=float, default=30.0, help="of processor time")
+    parser.add_argument("--folder", type=Path, default=Path("fuzzed"), help="where failing inputs go")
     parser.add_argument("--try", type=Path, dest="one", metavar="FILE", help="try one file and say what happens")
-    parser.add_argument("--here", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--here", type=float, help=argparse.SUPPRESS)
     given = parser.parse_args()
     reader, folder = READERS[given.reader], given.folder.resolve()
     if given.one is not None:
@@ -210,14 +223,14 @@ def main() -> int:
         search(given.reader, given.here, folder)
     for content in reader.valid():
         (corpus / hashlib.sha1(content).hexdigest()).write_bytes(content)
-    end, starts = time.monotonic() + 60 * given.minutes, 0
-    while (left := int(end - time.monotonic())) > 0:
+    starts = 0
+    while (left := 60 * given.minutes - _used()) > 1:
         starts += 1
         command = [sys.executable, __file__, given.reader, "--folder", str(folder), "--here", str(left)]
         with (folder / f"log-{given.reader}.txt").open("ab") as log:
             subprocess.run(command, stdout=log, stderr=log, check=False)
     found = sorted(each.name for each in folder.glob(f"{given.reader}-*") if each.suffix != ".txt")
-    print(f"{given.reader}: {given.minutes:g} minutes, {starts} process(es), {len(found)} kept", *found, sep="\n  ")
+    print(f"{given.reader}: {_used() / 60:.1f} minutes, {starts} process(es), {len(found)} kept", *found, sep="\n  ")
     return int(bool(found))
 
 
