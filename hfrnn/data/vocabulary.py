@@ -220,7 +220,7 @@ class Vocabulary:
             raise CheckpointError("the content is not a vocabulary of hfrnn; give the vocabulary.json of a run")
         if content.get("version") != VERSION:
             raise CheckpointError(
-                f"the vocabulary has format version {content.get('version')}, and this hfrnn reads version {VERSION}; "
+                f"the vocabulary has format version {shown(content.get('version'))}, and this hfrnn reads version {VERSION}; "
                 "use the hfrnn that wrote it or a newer one"
             )
         try:

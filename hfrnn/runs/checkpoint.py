@@ -20,8 +20,10 @@ from safetensors.numpy import load as parse_safetensors
 from safetensors.numpy import save as safetensors_bytes
 
 from hfrnn.arrays.stored import in_file_order
+from hfrnn.checks import shown
 from hfrnn.errors import CheckpointError, InputError, reason_of
 from hfrnn.files import CHECKPOINT_SHARE, DESCRIPTION, memory_share, open_to_read
+from hfrnn.wording import one_line
 
 FORMAT = "hfrnn-checkpoint"
 VERSION = 1
@@ -173,12 +175,12 @@ def _metadata(path: Path, header: dict[str, Any]) -> dict[str, str]:
     metadata = header.get("__metadata__", {})
     name = metadata.get("format")
     if name != FORMAT:
-        raise CheckpointError(f"{path} is not a checkpoint of hfrnn (its format is {name!r}, not {FORMAT!r})")
+        raise CheckpointError(f"{path} is not a checkpoint of hfrnn (its format is {shown(name)}, not {FORMAT!r})")
     found = {key: metadata.get(key) for key in ("version", "meta", "sha256")}
     if not all(isinstance(value, str) for value in found.values()):
         raise CheckpointError(f"checkpoint {path} is damaged: its header lacks a part")
     if found["version"] != str(VERSION):
-        version = f"has format version {found['version']}, and this hfrnn reads version {VERSION}"
+        version = f"has format version {one_line(found['version'][:20])}, and this hfrnn reads version {VERSION}"
         raise CheckpointError(f"checkpoint {path} {version}; use the hfrnn that wrote it or a newer one")
     return found
 

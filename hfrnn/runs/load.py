@@ -229,6 +229,8 @@ def load_saved(path: Path, backend: str) -> tuple[Network, Array, Vocabulary | N
     _check_sizes(path, arguments, arrays)
     try:
         net = Network(**{**arguments, "backend": backend})
+    except TypeError as error:  # an argument that Python itself gives, "self"
+        raise CheckpointError(f"{path} is damaged: its arguments are of no network; restore it from a copy") from error
     except InputError as error:
         raise type(error)(f"the network of {path} cannot be made: {error}") from error
     vocabulary = None

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_np
 from safetensors.numpy import load_file, save_file
 
+from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import CheckpointError, InputError, StorageError
 from hfrnn.files import append_line, write_atomic
 from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
@@ -115,6 +116,21 @@ def test_other_files_and_formats_are_refused_with_the_reason(tmp_path: Path, mon
     }.items():  # fmt: skip
         with pytest.raises(CheckpointError, match=reason):
             load_checkpoint(tmp_path / name)
+
+
+def test_foreign_words_stay_within_one_sentence(tmp_path: Path) -> None:
+    path, foreign = tmp_path / "a.safetensors", "one\ntwo"
+    errors = []
+    for metadata in ({"format": foreign}, {"format": "hfrnn-checkpoint"}):
+        save_file({}, path, {"version": foreign, "meta": "{}", "sha256": "", **metadata})
+        with pytest.raises(CheckpointError) as caught:
+            load_checkpoint(path)
+        errors.append(str(caught.value))
+    with pytest.raises(CheckpointError) as caught:
+        Vocabulary.from_json({"format": "hfrnn-vocabulary", "version": foreign})
+    for error in (*errors, str(caught.value)):
+        assert "one\\ntwo" in error
+        assert "\n" not in error
 
 
 @pytest.mark.parametrize("change", ["meta", "theta", "name", "shape"])

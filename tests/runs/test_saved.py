@@ -112,6 +112,7 @@ DAMAGED: dict[str, Any] = {
     "the description of a run": lambda arrays, meta: (arrays, {"network": {"n_in": 3, "n_out": 2}, "update": 3}),
     "a huge size": changed(n_in=10**12),
     "an unknown option": changed(colour=1),
+    "a name of Python's own": changed(**{"self": 1}),
     "an option out of range": changed(leak=3.0),
     "another type": changed(dtype="float64"),
     "a block less": lambda arrays, meta: ({k: v for k, v in arrays.items() if k != "layer0.W_h"}, meta),
