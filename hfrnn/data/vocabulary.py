@@ -220,8 +220,8 @@ class Vocabulary:
             raise CheckpointError("the content is not a vocabulary of hfrnn; give the vocabulary.json of a run")
         if content.get("version") != VERSION:
             raise CheckpointError(
-                f"the vocabulary has format version {shown(content.get('version'))}, and this hfrnn reads version {VERSION}; "
-                "use the hfrnn that wrote it or a newer one"
+                f"the vocabulary has format version {shown(content.get('version'))}, and this hfrnn reads version "
+                f"{VERSION}; use the hfrnn that wrote it or a newer one"
             )
         try:
             if content["sha256"] != _checksum({key: value for key, value in content.items() if key != "sha256"}):
