@@ -33,6 +33,7 @@ def test_one_unit_rnn_gives_the_numbers_worked_out_by_hand():
     assert float(reference.objective(params, data, config)) == pytest.approx(loss, rel=1e-15)
 
 
+@pytest.mark.slow
 def test_one_unit_mlstm_gives_the_numbers_worked_out_by_hand():
     config = sizes.Config("mlstm", 1, (1,), 1, "squared", output_bias=True)
     params = {
@@ -85,6 +86,7 @@ def test_ties_of_max_pooling_go_to_the_smallest_order():
         assert np.allclose(slope, expected, rtol=1e-14, atol=0)
 
 
+@pytest.mark.slow
 def test_class_softmax_gives_the_numbers_worked_out_by_hand():
     config = sizes.Config("rnn", 1, (1,), 4, "class-softmax", classes=(1, 0, 1, 0))
     z = np.array([[[0.3, -0.2, 1.0, 2.0, 3.0, 5.0]]])  # classes 0, 1; symbols 1, 3, then 0, 2
@@ -100,6 +102,7 @@ def test_class_softmax_gives_the_numbers_worked_out_by_hand():
     assert np.allclose(curvature, blocks, rtol=1e-13, atol=1e-16)
 
 
+@pytest.mark.slow
 def test_gradient_and_hessian_agree_with_differences():
     config = sizes.Config("hornn-max", 4, (3,), 4, "class-softmax", l2=0.1, classes=2)
     params, v = random_parameters(config, 0), random_parameters(config, 1)
