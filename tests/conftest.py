@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import signal
@@ -61,8 +62,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Write no bytecode from here on: tests compare folders, and importing a user's kernel would add __pycache__."""
+    """Write no bytecode from here on: tests compare folders, and importing a user's kernel would add __pycache__.
+
+    The garbage collector passes over what exists by now, most of it tests and modules: that takes a second each time.
+    """
     sys.dont_write_bytecode = True
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

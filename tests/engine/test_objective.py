@@ -10,7 +10,6 @@ import scipy.sparse.linalg
 from support.engine_cases import assert_same, everything, moved, plans, small_problem, vectors
 from support.fake_device import FakeBackend, transfers
 from support.pairwise import each_once, label, tried
-from support.slow import one_in
 
 import hfrnn
 from hfrnn.arrays.vectors import fetch
@@ -146,7 +145,7 @@ KEPT = [(Keep.ALL, "softmax"), (Keep.ALL, "squared"), (Keep.ALL, "logistic"), (K
 
 
 @pytest.mark.parametrize(
-    ("arch", "keep", "loss"), one_in(5, [(arch, *KEPT[n % len(KEPT)]) for n, arch in enumerate(hfrnn.architectures())])
+    ("arch", "keep", "loss"), [(arch, *KEPT[n % len(KEPT)]) for n, arch in enumerate(hfrnn.architectures())]
 )
 def test_a_second_apply_allocates_neither_a_vector_nor_states(arch, keep, loss):
     """What remains is NumPy's own (at most 114 kB measured here) beside sums over outputs."""
