@@ -9,7 +9,7 @@ from xdist.scheduler import LoadScopeScheduling
 TOGETHER = {
     "compiled loops": (
         *(f"tests/engine/test_{name}.py" for name in ("clipped_errors", "compiled_class_softmax", "given_arrays")),
-        *(f"tests/engine/test_{name}.py" for name in ("network", "noise", "sequence_gradients")),
+        *(f"tests/engine/test_{name}.py" for name in ("network", "noise", "sequence_gradients", "several_vectors")),
         *(f"tests/kernels/test_{name}.py" for name in ("numba", "numba_products")),
     ),
     "parsed sources": ("tests/data/kinds/test_kinds.py", "tests/test_layers.py", "tests/test_messages.py"),
