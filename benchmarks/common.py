@@ -34,8 +34,8 @@ from hfrnn.training.trainer import Interrupted
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 PACKAGES = (
-    "hfrnn", "numpy", "scipy", "jax", "jaxlib", "torch", "curvlinops-for-pytorch", "numba", "cupy-cuda12x",
-    "cupy-cuda13x",
+    "hfrnn", "numpy", "scipy", "jax", "jaxlib", "torch", "curvlinops-for-pytorch", "kron-torch", "numba",
+    "cupy-cuda12x", "cupy-cuda13x",
 )  # fmt: skip
 BLAS_VARIABLES = ("OPENBLAS_", "OMP_", "MKL_", "GOTO_", "BLIS_", "XLA_", "NPY_")
 REFERENCE = "hfrnn"

@@ -23,8 +23,8 @@ Seeds = dict[int, Result]
 """The cells of one problem and method, by seed."""
 
 HF = ("hf", "hf-small-text", "hf-published")
-FIRST_ORDER = ("sgd", "adam", "soap", "muon")
-METHODS = (*HF, *FIRST_ORDER)
+FIRST_ORDER = ("sgd", "adam", "soap", "muon", "psgd")
+METHODS = (*HF, *FIRST_ORDER, "lbfgs")
 OPPONENTS = {"Adam's best": ("adam",), "SGD's best": ("sgd",), "the best of all first-order methods": FIRST_ORDER}
 """Methods whose best validation bits are a target for all methods."""
 MARKS = (15, 30, 60, 100, 160, 300, 600, 900)

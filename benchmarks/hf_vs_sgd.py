@@ -1,4 +1,4 @@
-"""Compare Hessian-free optimization with SGD, Adam, SOAP and Muon, in equal processor time on one thread.
+"""Compare Hessian-free optimization with first-order methods and L-BFGS, in equal processor time on one thread.
 
 A cell is one run: a problem, a method, a tuning trial and a seed. Each cell is written to its own JSON file when it
 ends, so the benchmark can be run in pieces:
@@ -10,12 +10,13 @@ ends, so the benchmark can be run in pieces:
 
 Every first-order method has three trials; Hessian-free optimization runs with its defaults. All trials run on one
 problem with one seed for the whole budget. The trial with the lowest validation bits is used for all other cells of its
-method. See README.md.
+method. PSGD and L-BFGS are those of other packages (opponents.py). See README.md.
 """
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -24,9 +25,8 @@ from typing import Any
 
 import click
 import common
+import opponents
 from comparison import (
-    FIRST_ORDER,
-    HF,
     MARKS,
     TUNING,
     TUNING_SEED,
@@ -62,7 +62,6 @@ from timed_runs import (
 from hfrnn.arrays.backend import get_backend
 from hfrnn.optim.hf_options import STRENGTHS
 from hfrnn.runs.defaults import preset_defaults
-from hfrnn.runs.folder import RunFolder
 
 SHAKESPEARE = {"data": "tinyshakespeare"}
 PTB = {"data": "ptb", "level": "char"}
@@ -94,7 +93,9 @@ def curvature(preset: str, trials: dict[str, dict[str, Any]]) -> dict[str, dict[
 SMALL_TEXT = preset_defaults("tuned", "text")
 SMALL_TEXT |= dict(zip(("mu", "lambda_"), STRENGTHS["structural"], strict=True))
 """The defaults of HF for texts of fewer than a million symbols."""
-DIVIDE, COSINE = {"schedule": "divide"}, {"schedule": "cosine"}
+CONSTANT, DIVIDE, COSINE = ({"schedule": name} for name in ("constant", "divide", "cosine"))
+WHOLE = {"tinyshakespeare": 20_000, "char": 100_000, "word": 18_000}
+"""Streams that read the whole training part in one window, by the data or by the level of the Penn Treebank."""
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
     "hf": curvature("tuned", {"default": {}}),
     "hf-small-text": curvature("tuned", {"default": SMALL_TEXT}),
@@ -103,13 +104,15 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
     "adam": rates("adam", (0.004, DIVIDE), (0.008, DIVIDE), (0.008, COSINE)),
     "soap": rates("soap", (0.005, DIVIDE), (0.01, DIVIDE), (0.015, COSINE)),
     "muon": rates("muon", (0.005, DIVIDE), (0.01, DIVIDE), (0.02, COSINE)),
+    "psgd": rates("psgd", (0.001, DIVIDE), (0.003, DIVIDE), (0.01, DIVIDE)),
+    "lbfgs": rates("lbfgs", (0.1, CONSTANT), (0.3, CONSTANT), (1.0, CONSTANT)),
 }
 """The tuning trials of each method. Hessian-free optimization has its defaults only (README.md)."""
 VALIDATIONS = 100
-"""Approximate number of validations of a run."""
-PACE_SECONDS = 20.0
-"""Processor seconds of the run that measures the pace. A shorter one would not do: HF's first updates are slower than
-the later ones."""
+"""Approximate number of validations of a run, unless the command says another."""
+PACE_SECONDS, PACE_SHARE = 20.0, 0.1
+"""Most processor seconds of the run that measures the pace, and most of it as a share of the budget. A much shorter one
+would not do: HF's first updates are slower than the later ones."""
 REPLANNED = (0.1, 0.3, 0.6, 0.9)
 """Shares of the budget after which a cosine schedule gets a new horizon. The pace that was measured before the run can
 be wrong by a tenth, because other work slows the machine down."""
@@ -141,10 +144,13 @@ class Cell:
         """Return the options of the run that are known before anything is measured."""
         own = METHODS[self.method][self.trial]
         same = {"seed": self.seed, "threads": 1, "backend": backend, "sample_length": 0}
-        return {**PROBLEMS[self.problem][1], **own, **same}
+        problem = PROBLEMS[self.problem][1]
+        if self.method == "lbfgs":
+            same["streams"] = WHOLE[problem.get("level", problem["data"])]
+        return {**problem, **own, **same}
 
 
-def measured_options(options: dict[str, Any], budget: float) -> dict[str, Any]:
+def measured_options(options: dict[str, Any], budget: float, validations: int = VALIDATIONS) -> dict[str, Any]:
     """Return the options that depend on the speed of the machine: updates, records and validations.
 
     Parameters
@@ -153,10 +159,12 @@ def measured_options(options: dict[str, Any], budget: float) -> dict[str, Any]:
         The other options of the run.
     budget : float
         Processor seconds of the run. The schedule cosine ends with them.
+    validations : int
+        Approximate number of validations of the run.
     """
     first_order = options["optimizer"] != "hf"
-    pace = updates_per_second(options, PACE_SECONDS)
-    found: dict[str, Any] = {"updates": ENDLESS, "validate_every": max(1, round(budget / VALIDATIONS * pace))}
+    pace = updates_per_second(options, min(PACE_SECONDS, PACE_SHARE * budget))
+    found: dict[str, Any] = {"updates": ENDLESS, "validate_every": max(1, round(budget / validations * pace))}
     if first_order:
         found["log_interval"] = max(1, round(pace))  # a record takes about a second
     if options.get("schedule") == "cosine":
@@ -215,7 +223,7 @@ def wanted_cells(
 # ---------------------------------------------------------------------- running
 
 
-def run_cell(cell: Cell, budget: float, backend: str, runs: Path, out: Path) -> None:
+def run_cell(cell: Cell, budget: float, backend: str, runs: Path, out: Path, checks: int = VALIDATIONS) -> None:
     """Begin the run of a cell or resume it, and write its result; leave a cell with a result unchanged."""
     path, folder = out / f"{cell.name}.json", runs / cell.name
     if path.is_file():
@@ -224,7 +232,7 @@ def run_cell(cell: Cell, budget: float, backend: str, runs: Path, out: Path) -> 
     options = cell.options(backend)
     if not (folder / "config.toml").is_file():
         click.echo(f"{cell.name}: {budget:g} processor seconds")
-        options |= measured_options(options, budget)
+        options |= measured_options(options, budget, checks)
     (run_cosine if options.get("schedule") == "cosine" else run_within)(folder, budget, options)
     if is_done(folder, budget):
         common.write_result(path, result_of(cell, budget, backend, folder, out))
@@ -234,7 +242,8 @@ def result_of(cell: Cell, budget: float, backend: str, folder: Path, out: Path) 
     """Return the result of a run that is done: its options, machine, times and learning curve."""
     names = ("update", "seconds", "valid_bits")
     points = [p for p in validations(folder, names, budget) if p["valid_bits"] is not None]
-    lines, config = records(folder), RunFolder(folder).config().to_toml()
+    lines, config = records(folder), tomllib.loads((folder / "config.toml").read_text("utf-8"))
+    config |= config.pop("followed")
     best = min(points, key=lambda p: p["valid_bits"], default={})
     done = read_cells(out)
     trials, chosen = tuning_bits(done).get(cell.method), chosen_trial(cell.method, done)
@@ -247,7 +256,7 @@ def result_of(cell: Cell, budget: float, backend: str, folder: Path, out: Path) 
         "budget": budget,
         "tuning": None if cell.tunes else tuning,
         "options": cell.options(backend),
-        "config": {name: value for name, value in config.items() if name != "out"},
+        "config": {name: value for name, value in config.items() if name not in ("out", "versions")},
         "stopped": progress(folder)[1],
         "updates": last["update"],
         "seconds_processor": spent(last),
@@ -302,7 +311,7 @@ def summarize(out: Path) -> None:
 @click.command(cls=common.Command)
 @click.option("--problem", "problems", type=click.Choice(tuple(PROBLEMS)), multiple=True, default=tuple(PROBLEMS),
               help="Problems.")  # fmt: skip
-@click.option("--method", "methods", type=click.Choice((*HF, *FIRST_ORDER)), multiple=True, default=tuple(METHODS),
+@click.option("--method", "methods", type=click.Choice(tuple(METHODS)), multiple=True, default=tuple(METHODS),
               help="Methods.")  # fmt: skip
 @click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, default=(0, 1, 2), help="Seeds.")
 @click.option("--trial", help="Trial of one method, instead of the chosen one: a rate that diverges needs another.")
@@ -310,15 +319,18 @@ def summarize(out: Path) -> None:
 @click.option("--summary", is_flag=True, help="Print the tables and write the pictures; train nothing.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True),
               help="Processor seconds of a run, to try the script; give other --runs and --out too.")  # fmt: skip
+@click.option("--validations", default=VALIDATIONS, type=click.IntRange(1),
+              help="Approximate number of validations of a run.")  # fmt: skip
 @click.option("--backend", type=click.Choice(("numpy", "numba", "cupy")), default="numpy",
               help="What to compute with; give other --runs and --out for another backend.")  # fmt: skip
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs") / FOLDER, help="Folder of the runs.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS / FOLDER, help="Folder of the JSON.")
 def main(
     problems: tuple[str, ...], methods: tuple[str, ...], seeds: tuple[int, ...], trial: str | None, listing: bool,
-    summary: bool, seconds: float | None, backend: str, runs: Path, out: Path,
+    summary: bool, seconds: float | None, validations: int, backend: str, runs: Path, out: Path,
 ) -> None:  # fmt: skip
     """Train the cells that are not done, one after another; the tuning trials come first."""
+    opponents.register()
     if summary:
         summarize(out)
         return
@@ -329,7 +341,7 @@ def main(
         print_list(cells, seconds, runs, out)
         return
     for cell in cells:
-        run_cell(cell, seconds or PROBLEMS[cell.problem][0], backend, runs, out)
+        run_cell(cell, seconds or PROBLEMS[cell.problem][0], backend, runs, out, validations)
 
 
 if __name__ == "__main__":

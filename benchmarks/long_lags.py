@@ -1,4 +1,4 @@
-"""Do Hessian-free optimization, SGD with clipping and Adam learn long time lags, and how much time do they need?
+"""Do Hessian-free optimization and first-order methods with clipping learn long time lags, and in how much time?
 
 Each method trains a plain network of 100 units on three synthetic tasks. A cell is a task, a length, a method and a
 seed. Each cell is one run on one thread. It ends when fewer than 1% of the fresh sequences of a validation are wrong,
@@ -20,6 +20,7 @@ from typing import Any
 
 import click
 import common
+import opponents
 from rich.console import Console
 from rich.table import Table
 from timed_runs import ENDLESS, UNFINISHED, is_done, progress, records, run_within, spent, validations
@@ -37,7 +38,11 @@ METHODS: dict[str, dict[str, Any]] = {
     "hf-published": {"optimizer": "hf", "preset": "published", "cg_iterations": 150, "curvature_fraction": 1.0},
     "sgd": {**FIRST_ORDER, "optimizer": "sgd", "learning_rate": 0.01, "momentum": 0.9},
     "adam": {**FIRST_ORDER, "optimizer": "adam", "learning_rate": 3e-4},
+    "soap": {**FIRST_ORDER, "optimizer": "soap", "learning_rate": 1e-3},
+    "muon": {**FIRST_ORDER, "optimizer": "muon", "learning_rate": 1e-3},
+    "psgd": {**FIRST_ORDER, "optimizer": "psgd", "learning_rate": 1e-3},
 }
+"""PSGD is that of another package (opponents.py)."""
 SUCCESS = "success"
 NEARLY = 0.02
 """Share of wrong answers below which a task is nearly learned."""
@@ -54,10 +59,19 @@ class Cell:
     method: str
     seed: int
     curriculum: bool = False
+    rate: float | None = None
+    """Learning rate of a trial, in place of that of the method."""
 
     @property
     def name(self) -> str:
-        return f"{self.task}-{self.length}-{self.method}-{self.seed}" + ("-curriculum" if self.curriculum else "")
+        rate = "" if self.rate is None else f"-{self.rate:g}"
+        return f"{self.task}-{self.length}-{self.method}{rate}-{self.seed}" + ("-curriculum" if self.curriculum else "")
+
+    @property
+    def label(self) -> str:
+        """What the table calls its method."""
+        rate = "" if self.rate is None else f", {self.rate:g}"
+        return f"{self.method}{rate}{', curriculum' if self.curriculum else ''}"
 
     def lengths(self) -> list[int]:
         """Return the lengths of its runs: the cell's own, and with a curriculum all shorter ones before it."""
@@ -77,6 +91,8 @@ class Cell:
         own = METHODS[self.method]
         if self.method == "hf-published":
             own = {**own, "gradient_symbols": SEQUENCES * length}
+        if self.rate is not None:
+            own = {**own, "learning_rate": self.rate}
         return {
             "data": self.task,
             "length": length,
@@ -168,7 +184,7 @@ def print_table(cells: list[Cell], out: Path) -> None:
         seconds = found.get("seconds_processor", 60 * found["minutes"])
         nearly = found.get("seconds_below_2_percent", seconds_below(found["curve"], NEARLY))
         table.add_row(
-            cell.task, str(cell.length), cell.method + (", curriculum" if cell.curriculum else ""), str(cell.seed),
+            cell.task, str(cell.length), cell.label, str(cell.seed),
             f"{seconds:.0f} s" if found["learned"] else f"not in {seconds:.0f} s",
             "" if nearly is None else f"{nearly:.0f} s",
             "" if found["errors"] is None else f"{found['errors']:.1%}",
@@ -207,6 +223,8 @@ def run_cell(cell: Cell, budget: float, backend: str, runs: Path, out: Path) -> 
 )
 @click.option("--seed", "seeds", type=int, multiple=True, default=(0, 1, 2), help="Seeds.")
 @click.option("--curriculum", is_flag=True, help="Begin with length 50, and double it whenever it is learned.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True),
+              help="Learning rate of a trial of a first-order method.")  # fmt: skip
 @click.option("--minutes", default=10.0, type=click.FloatRange(0, min_open=True),
               help="Largest number of processor minutes of a cell.")  # fmt: skip
 @click.option("--backend", type=click.Choice(("numpy", "numba")), default="numpy",
@@ -216,10 +234,11 @@ def run_cell(cell: Cell, budget: float, backend: str, runs: Path, out: Path) -> 
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
 def main(
     tasks: tuple[str, ...], lengths: tuple[int, ...], methods: tuple[str, ...], seeds: tuple[int, ...],
-    curriculum: bool, minutes: float, backend: str, listing: bool, runs: Path, out: Path,
+    curriculum: bool, rate: float | None, minutes: float, backend: str, listing: bool, runs: Path, out: Path,
 ) -> None:  # fmt: skip
     """Train the cells that are asked for, one after another, and print what was learned."""
-    cells = [Cell(*cell, curriculum) for cell in product(tasks, lengths, methods, seeds)]
+    opponents.register()
+    cells = [Cell(*cell, curriculum, rate) for cell in product(tasks, lengths, methods, seeds)]
     for cell in [] if listing else cells:
         run_cell(cell, 60 * minutes, backend, runs, out)
     print_table(cells, out)

@@ -1,11 +1,11 @@
-"""The figures of docs/speed.md on fused passes and on the parts of an update, from the JSON files in results/."""
+"""The figures on fused passes and on the parts of an update, from the JSON files in results/."""
 
 from __future__ import annotations
 
 from page_text import listed, load, ms, paragraph, table
 
 FUSED = "fused-passes-cpu.json"
-UPDATE = "update-account-cpu.json"
+UPDATE, PARTS = "update-account-cpu.json", "update-parts-cpu.json"
 
 
 def gradients() -> str:
@@ -72,3 +72,29 @@ def preparation() -> str:
         share = network["operations"]["preparation"]["processor"] / network["update"]["processor"]
         found.append(f"{share:.1%} ({network['name']})")
     return listed(found)
+
+
+def update_parts() -> str:
+    """The parts of an update of `hf` on a large text, before and now, and the symbols that each of them reads."""
+    networks = load(PARTS)["networks"]
+    rows = []
+    for name in networks[0]["now"]["parts"]:
+        row = [name]
+        for each in networks:
+            before, now = (each[when]["parts"][name] for when in ("before", "now"))
+            row += [ms(before["seconds"]), ms(now["seconds"]), f"{now['symbols']:,.0f}" if now["symbols"] else ""]
+        rows.append(row)
+    whole = [[ms(each[when]["seconds"] / each[when]["updates"]) for when in ("before", "now")] for each in networks]
+    rows.append(["update", *(cell for pair in whole for cell in (*pair, ""))])
+    heads = [f"{each['arch']} {each['hidden']}, {what}" for each in networks for what in ("before", "now", "symbols")]
+    return table(["part", *heads], rows)
+
+
+def paces() -> str:
+    """The symbols per processor second of `hf`, before and now, and of Adam."""
+    rows = []
+    for each in load(PARTS)["networks"]:
+        before, now, adam = (each[name]["symbols"] / each[name]["seconds"] for name in ("before", "now", "adam"))
+        cells = [f"{before:,.0f}", f"{now:,.0f}", f"{now / before:.2f}", f"{adam:,.0f}", f"{adam / now:.2f}"]
+        rows.append([f"{each['arch']} {each['hidden']}", *cells])
+    return table(["symbols per second", "HF before", "HF now", "now / before", "Adam", "Adam / HF now"], rows)

@@ -35,6 +35,8 @@ ADAM = RESULTS / "hf_vs_adam"
 """Runs of Adam and of HF with both presets of texts, 64 units, on a faster processor than those of the first folder."""
 MUON = RESULTS / "hf_vs_muon"
 """Runs of HF and Muon on a faster processor than those of the other folders."""
+MINUTE = RESULTS / "hf_vs_sgd_minute"
+"""Runs of a minute of HF and of more opponents, each with its own trials of a minute."""
 EARLY = (60, 100, 160, 300)
 """Processor seconds at which options of HF are compared."""
 NOTHING = "No run has been made yet."

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 
+import numpy as np
 from diagonals import figures
 from page_text import load, table
 
@@ -15,6 +16,9 @@ from hfrnn.cli.arguments import flag_of
 from hfrnn.runs.defaults import in_preset
 from hfrnn.runs.defaults import rows as all_rows
 from hfrnn.runs.options import run_options
+
+SYMBOLS, SECONDS = (0.5, 1.0, 1.5), (20, 30, 40)
+"""Millions of symbols of gradient batches, and processor seconds, at which prototypes are compared."""
 
 
 def presets() -> str:
@@ -45,6 +49,27 @@ def preconditioners() -> str:
 def diagonals() -> str:
     """How the diagonal of the curvature changes with the size of a network."""
     return table(*figures(load("diagonals.json")))
+
+
+def cheaper_updates(hidden: int) -> str:
+    """What prototypes of cheaper updates reach after so many symbols and processor seconds."""
+    trials = [each for each in load("cheaper-updates.json")["trials"] if each["hidden"] == hidden]
+    millions, seconds = (SYMBOLS, SECONDS) if hidden == 64 else ((0.25, 0.45), (30, 70))
+    rows = []
+    for each in trials:
+        points, last = each["points"], each["points"][-1]
+        cells = [_at(points, "symbols", 1e6 * mark) for mark in millions]
+        cells += [_at(points, "seconds_processor", mark) for mark in seconds]
+        per_million = [f"{1e6 * last[name] / last['symbols']:.0f}" for name in ("products", "evaluations")]
+        rows.append([each["what"], *cells, *per_million])
+    heads = [*(f"{mark:g} million symbols" for mark in millions), *(f"{mark} s" for mark in seconds)]
+    return table(["", *heads, "products per million", "trial losses per million"], rows)
+
+
+def _at(points: list[dict[str, float]], name: str, mark: float) -> str:
+    """Return the bits at a mark, interpolated between two points; nothing if the run is shorter."""
+    at, bits = ([p[each] for p in points] for each in (name, "valid_bits"))
+    return f"{np.interp(mark, at, bits):.3f}" if at[-1] >= 0.96 * mark else ""
 
 
 def signs() -> str:

@@ -10,7 +10,10 @@ from typing import Any
 
 from page_text import RESULTS, load, paragraph, table
 
-LABELS = {"hf": "HF", "hf-published": "HF, published", "sgd": "SGD", "adam": "Adam"}
+LABELS = {
+    "hf": "HF", "hf-published": "HF, published", "sgd": "SGD", "adam": "Adam", "soap": "SOAP", "muon": "Muon",
+    "psgd": "PSGD",
+}  # fmt: skip
 
 
 def as_typed() -> str:
@@ -42,17 +45,17 @@ def as_typed() -> str:
 
 def long_lags() -> str:
     """Which method learned which task over which length, and when."""
-    runs: dict[tuple[str, int, str, bool], dict[int, dict[str, Any]]] = {}
+    runs: dict[tuple[str, int, str, bool, float], dict[int, dict[str, Any]]] = {}
     for file in sorted((RESULTS / "long_lags").glob("*.json")):
         found = json.loads(file.read_text("utf-8"))
         cell = found["cell"]
-        key = (cell["task"], cell["length"], cell["method"], cell.get("curriculum", False))
+        rate = found["options"].get("learning_rate", 0.0)
+        key = (cell["task"], cell["length"], cell["method"], cell.get("curriculum", False), rate)
         runs.setdefault(key, {})[cell["seed"]] = found
     rows, order = [], list(LABELS)
-    for key, seeds in sorted(runs.items(), key=lambda item: (*item[0][:2], order.index(item[0][2]), item[0][3])):
-        task, length, method, curriculum = key
-        first = next(iter(seeds.values()))
-        rate = f", {first['options']['learning_rate']:g}" if "learning_rate" in first["options"] else ""
+    for key, seeds in sorted(runs.items(), key=lambda item: (*item[0][:2], order.index(item[0][2]), *item[0][3:])):
+        task, length, method, curriculum, value = key
+        first, rate = next(iter(seeds.values())), f", {value:g}" if value else ""
         cells = [_outcome(seeds[seed]) if seed in seeds else "" for seed in range(3)]
         label = f"{LABELS[method]}{rate}{', curriculum' if curriculum else ''}"
         rows.append([task, str(length), label, *cells, _validations(first)])

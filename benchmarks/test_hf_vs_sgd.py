@@ -60,6 +60,7 @@ def test_all_first_order_methods_have_as_many_trials() -> None:
     assert TUNING in PROBLEMS
 
 
+@pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_the_options_of_a_cell_are_options_of_a_run(problem: str, method: str) -> None:

@@ -49,6 +49,7 @@ def test_a_cell_is_done_when_it_is_learned_or_its_budget_is_used(found: dict[str
     assert has_ended(found, 600.0) == ended
 
 
+@pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("method", METHODS)
 def test_the_options_of_a_cell_are_options_of_a_run(method: str) -> None:
     for task in TASKS:

@@ -32,6 +32,8 @@ RHO_MODELS = ("damped", "undamped")
 """Whether the quadratic in rho includes the damping."""
 RHO_OBJECTIVES = ("gradient", "curvature", "separate")
 """Batches on which the loss in rho is measured."""
+COMPARISONS = ("always", "low-rho")
+"""When the losses at earlier iterates of CG are compared with that at the last one."""
 SEARCH_OBJECTIVES = ("gradient", "rho")
 """Batches of the last line search: that of the gradient, or that of rho."""
 LINE_SEARCHES = ("armijo", "minimum")

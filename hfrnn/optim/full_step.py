@@ -1,7 +1,7 @@
 """The full step of an update: CG on the damped quadratic, and the choice of one of its iterates.
 
-H3 to H5 and H14 of hessian_free.py. There are two ways to choose: the kept iterate where the loss stops falling, or
-x_f of line-search damping.
+H3 to H5, H14 and H15 of hessian_free.py. There are two ways to choose: the kept iterate where the loss stops falling,
+or x_f of line-search damping.
 """
 
 from __future__ import annotations
@@ -96,12 +96,18 @@ class Solver:
         cg = self._run(self.start, self.options.keep_ratio, on_iterate)  # H3
         iteration, q, x = cg.iterates[-1]
         f = losses.of_iterate(iteration, x)
+        if self.options.compare_iterates == "low-rho" and not self._is_low(x, q, f):
+            return FullStep(x, q, f, iteration, cg, factors)  # H15
         for earlier, earlier_q, earlier_x in reversed(cg.iterates[:-1]):
             earlier_f = losses.of_iterate(earlier, earlier_x)
             if math.isfinite(f) and earlier_f >= f:
                 break
             iteration, q, x, f = earlier, earlier_q, earlier_x, earlier_f  # H5
         return FullStep(x, q, f, iteration, cg, factors)
+
+    def _is_low(self, x: Vector, q: float, f: float) -> bool:
+        """Return whether rho at an iterate with the loss f asks for stronger damping."""
+        return rho(f, self.f0, self.quadratic.model(x, q)) < self.rules.mu.low
 
     def _follow_directions(self) -> FullStep:
         """Line-search damping: CG without damping, and x_f along the same directions."""
@@ -163,5 +169,6 @@ def usual_losses(damping: Damping, options: HessianFreeOptions, iterations: int)
     if damping.kind == "line-search":
         return 2 * iterations + (options.warm_start > 0.0)  # at eps = 1 and tau along each direction; at the start
     kept = len(kept_iterations(options.keep_ratio, iterations))
-    losses = kept if options.mu_growth is not None and damping.adapts else min(kept, 2)  # H4, H5
+    compared = 1 if options.compare_iterates == "low-rho" else 2
+    losses = kept if options.mu_growth is not None and damping.adapts else min(kept, compared)  # H4, H5, H15
     return losses / options.rho_every  # H12

@@ -11,10 +11,12 @@
     H9  no step lowers the loss: theta stays, factor at least 3/2, the next CG starts at 0
     H10 g = 0: a solution, nothing changes; ten failed updates in a row: no progress
     H11 CG ended above q(0) = 0, because it started elsewhere: the next CG starts at 0 too
-    H12 only one update in so many is measured, and every one with q < -f/4; the others take the last iterate of CG
+    H12 only one update in so many is measured, and every one with q < -f/4; the others take the last iterate of CG.
+        After a change of mu or lambda, all are measured until five in a row have left both as they are
     H13 f on the next batch is higher by a fifth or not finite: f before the step is computed on the same batch, and the
         step is undone if f rose by a tenth on it; then the factor is at least 3/2
     H14 CG stops after its first iteration if K8 > limit * g.M^-1 g; docs/preconditioner.md has K4 and K8
+    H15 with compare_iterates="low-rho", H5 goes back only if rho of the last iterate is below the bound of H8
 
 An update that raises an exception changes nothing.
 
@@ -42,7 +44,7 @@ from hfrnn.optim.line_search import LineSearchResult
 from hfrnn.optim.outcome import End, Failure, Update, UpdateInterrupted, undone
 from hfrnn.optim.preconditioner import check_shift, kronecker_of, make_preconditioner, state_of
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
-from hfrnn.optim.update_model import ALWAYS, PROMISE, Fallback, Solution, UpdateModel, check_finite
+from hfrnn.optim.update_model import PROMISE, STEADY_UPDATES, Fallback, Solution, UpdateModel, check_finite
 
 __all__ = ["CurvatureObjective", "End", "Failure", "HessianFree", "HessianFreeOptions", "Update", "UpdateInterrupted"]
 
@@ -111,6 +113,7 @@ class HessianFree:
         self.ended: End | None = None
         self._fallback: Fallback | None = None
         self._solution: Vector | None = None  # last iterate of CG in the last update
+        self._steady = 0  # measured updates in a row that have left the damping as it is
         self._kronecker: Kronecker | None = None
         if lambda_rule is not None and not self.damping.adapts_lambda:
             raise InputError(
@@ -267,6 +270,10 @@ class HessianFree:
         if failed is not None:
             factors = max(factors[0], self.rule.grow), max(factors[1], self.lambda_rule.grow)  # H9
         damping.scale(*factors)
+        if self._strengths != (mu, lambda_):
+            self._steady = 0
+        elif model.measured:
+            self._steady += 1
         warm = search.success and options.warm_start > 0.0 and cg.q < 0.0
         self._solution = cg.x if warm else None  # H9, H11
         self._kronecker = model.kronecker
@@ -329,7 +336,7 @@ class HessianFree:
     def _measures(self) -> bool:
         """Whether the next update measures rho (H12). Line-search damping measures all its steps."""
         every = self.options.rho_every
-        return self.damping.kind == "line-search" or self.updates < ALWAYS or self.updates % every == 0
+        return self.damping.kind == "line-search" or self._steady < STEADY_UPDATES or self.updates % every == 0
 
     def _count(self, failed: Failure | None) -> None:
         """Count an update, and the failures in a row."""
@@ -341,7 +348,7 @@ class HessianFree:
         """Return to theta, before the last step, with stronger damping (H13); `losses` are f after and before it."""
         strengths, (f0, f) = self._strengths, losses
         self.damping.scale(self.rule.grow, self.lambda_rule.grow)
-        self._solution = self._fallback = None
+        self._steady, self._solution, self._fallback = 0, None, None
         self._count(Failure.DIVERGED)
         update = undone(theta, f0, strengths, gradient_seconds, self.options)
         return replace(
@@ -356,15 +363,17 @@ class HessianFree:
         Returns
         -------
         dict
-            Kind and strengths of the damping, `failures`, `updates`, `ended`, and `cg_solution`: a copy of the last
-            iterate of CG, (n,), on the device of theta, or None. After a step also `before` and `before_loss`, theta
-            before it and the loss there. After `load_state_dict`, updates give the same bits.
+            Kind and strengths of the damping, `failures`, `updates`, `ended`, `steady` (measured updates in a row that
+            have left the damping as it is), and `cg_solution`: a copy of the last iterate of CG, (n,), on the device of
+            theta, or None. After a step also `before` and `before_loss`, theta before it and the loss there. After
+            `load_state_dict`, updates give the same bits.
         """
         solution = None if self._solution is None else self._solution.copy()
         ended = None if self.ended is None else self.ended.value
-        own = {"failures": self.failures, "updates": self.updates, "ended": ended, "cg_solution": solution}
+        own = {"failures": self.failures, "updates": self.updates, "steady": self._steady, "ended": ended}
         fallback = {} if self._fallback is None else self._fallback.state_dict()
-        return {**self.damping.state_dict(), **own, **fallback, **state_of(self._kronecker)}
+        vectors = {"cg_solution": solution, **fallback, **state_of(self._kronecker)}
+        return {**self.damping.state_dict(), **own, **vectors}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load a `state_dict` of an optimizer with the same kind of damping.
@@ -383,7 +392,9 @@ class HessianFree:
             raise InputError(f"state is {shown(state)}: give the state_dict of a HessianFree")
         if missing := [name for name in ("cg_solution", "failures", "updates", "ended") if name not in state]:
             raise InputError(f"The optimizer state lacks {', '.join(missing)}: give the state_dict of a HessianFree.")
-        failures, updates = (count(f"{name} of the state", state[name]) for name in ("failures", "updates"))
+        failures, updates, steady = (
+            count(f"{name} of the state", state.get(name, 0)) for name in ("failures", "updates", "steady")
+        )
         ended, fallback = state["ended"], Fallback.of(state)
         if ended is not None and ended not in [end.value for end in End]:
             raise InputError(
@@ -394,6 +405,6 @@ class HessianFree:
             solution = array("cg_solution of the state", solution, (None,), "f").copy()
         basis = kronecker_of(state)
         self.damping.load_state_dict(state)
-        self._kronecker, self._fallback, self.updates = basis, fallback, updates
+        self._kronecker, self._fallback, self.updates, self._steady = basis, fallback, updates, steady
         self.failures, self.ended = failures, None if ended is None else End(ended)
         self._solution = solution

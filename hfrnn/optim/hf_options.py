@@ -28,7 +28,14 @@ from hfrnn.checks import (
     methods,
     number,
 )
-from hfrnn.choices import LINE_SEARCHES, PRECONDITIONERS, RHO_MODELS, RHO_OBJECTIVES, SEARCH_OBJECTIVES
+from hfrnn.choices import (
+    COMPARISONS,
+    LINE_SEARCHES,
+    PRECONDITIONERS,
+    RHO_MODELS,
+    RHO_OBJECTIVES,
+    SEARCH_OBJECTIVES,
+)
 from hfrnn.errors import InputError
 from hfrnn.option import ByData, Need, Option, Presets
 
@@ -172,8 +179,11 @@ class HessianFreeOptions:
         Objective that measures f for rho and for the choice of the iterate.
     rho_every : int
         Updates between two that are measured, 1 or more. The others take the last iterate of CG as it is, without rho
-        and line search. The first 20 updates are all measured, and so is an update whose quadratic promises more than
-        a quarter of the loss. Line-search damping measures every update.
+        and line search. An update whose quadratic promises more than a quarter of the loss is measured, and so are all
+        updates until five of them in a row have left the damping as it is. Line-search damping measures every update.
+    compare_iterates : {"always", "low-rho"}
+        When an update that is measured computes the losses at earlier iterates of CG, to go back while the loss falls:
+        always, or only if rho at the last iterate is so low that the damping grows. Not used by line-search damping.
     search_objective : {"gradient", "rho"}
         Objective of the last line search: that of the gradient, or that of rho.
     line_search : {"armijo", "minimum"}
@@ -255,7 +265,7 @@ class HessianFreeOptions:
     preconditioner_every: int = option(
         10, count, 1, unit="updates",
         help="Most updates between two computations of the factors.", needs=(KRONECKER,),
-        presets=Presets(20, 10),
+        presets=Presets(ByData(text=20, music=20, task=20, arrays=20, large_text=40), 10),
     )  # fmt: skip
     preconditioner_decay: float = option(
         0.7, number, ZERO_TO_ONE, help="Weight of the earlier factors when they are computed again.", needs=(KRONECKER,)
@@ -278,7 +288,15 @@ class HessianFreeOptions:
     rho_every: int = option(
         1, count, 1,
         help="Measure rho once in this many updates; the others take their step without a trial loss.",
-        presets=Presets(ByData(text=1, music=1, task=1, arrays=1, large_text=5), 1),
+        presets=Presets(ByData(text=1, music=1, task=1, arrays=1, large_text=10), 1),
+    )  # fmt: skip
+    compare_iterates: str = option(
+        "always", choice, COMPARISONS,
+        help="When measured updates compute the losses at earlier CG iterates: always, or only if rho is below "
+        "{rho_low!s} at the last one.",
+        needs=(DAMPED,),
+        presets=Presets(ByData(text="always", music="always", task="always", arrays="always", large_text="low-rho"),
+                        "always"),
     )  # fmt: skip
     search_objective: str = option(
         "gradient", choice, SEARCH_OBJECTIVES,

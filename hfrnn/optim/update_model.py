@@ -19,8 +19,8 @@ from hfrnn.optim.line_search import LineSearchResult, backtracking_line_search, 
 from hfrnn.optim.outcome import Failure
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
 
-ALWAYS = 20
-"""Number of first updates that are all measured, because the damping has to find its size."""
+STEADY_UPDATES = 5
+"""Measured updates in a row that must leave the damping as it is before others go unmeasured."""
 PROMISE = 0.25
 """Share of the loss that q may promise in an update without measurement."""
 SUSPICIOUS, BAD = 0.2, 0.1

@@ -1,16 +1,17 @@
 """Updates that are not measured (H12), and the return to the parameters before a bad step (H13)."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.damping import Damping
+from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions
 from hfrnn.optim.outcome import End, Failure
-from hfrnn.optim.update_model import ALWAYS
+from hfrnn.optim.update_model import STEADY_UPDATES
 
 n = 12
 DIAGONAL = np.linspace(0.5, 3.0, n)
@@ -41,9 +42,13 @@ class Counted:
         return SimpleNamespace(apply=lambda v, out: np.multiply(matrix, v, out=out))
 
 
+CALM = LevenbergMarquardt(low=0.0, high=1e9)
+"""A rule that changes the damping only after a failure."""
+
+
 def make(every=4, **more):
     options = HessianFreeOptions(cg_iterations=2, warm_start=0.0, mu_growth=None, rho_every=every, **more)
-    return HessianFree(Damping("tikhonov", lambda_=1.0), options)
+    return HessianFree(Damping("tikhonov", lambda_=1.0), options, CALM)
 
 
 def start():
@@ -61,19 +66,34 @@ def after(updates, f, **options):
 def test_only_one_update_in_so_many_evaluates_losses_after_the_first_ones():
     optimizer, f, theta = make(4), Counted(), start()
     evaluated = []
-    for _ in range(ALWAYS + 9):
+    for _ in range(STEADY_UPDATES + 9):
         before = f.losses
         update = optimizer.update(theta, f)
         theta = update.theta
         evaluated.append(f.losses > before)
         assert update.evaluations == f.losses - before
         assert math.isnan(update.rho) == math.isnan(update.loss_after) == (not evaluated[-1])
-    assert evaluated == [True] * ALWAYS + [k % 4 == 0 for k in range(ALWAYS, ALWAYS + 9)]
+    assert evaluated == [True] * STEADY_UPDATES + [k % 4 == 0 for k in range(STEADY_UPDATES, STEADY_UPDATES + 9)]
+
+
+def test_a_change_of_the_damping_is_followed_by_measured_updates_until_it_is_steady_again():
+    optimizer, f, theta = make(1000), Counted(), start()
+    measured = []
+    for k in range(3 * STEADY_UPDATES):
+        if k == STEADY_UPDATES + 2:  # rho is about 1
+            optimizer.rule = optimizer.lambda_rule = LevenbergMarquardt(low=0.0, high=0.1)
+            optimizer.updates = 1000  # the next update is measured, and weakens the damping
+        elif k == STEADY_UPDATES + 3:
+            optimizer.rule = optimizer.lambda_rule = CALM
+        update = optimizer.update(theta, f)
+        theta = update.theta
+        measured.append(not math.isnan(update.rho))
+    assert measured == [k < 2 * STEADY_UPDATES + 3 and k not in (5, 6) for k in range(3 * STEADY_UPDATES)]
 
 
 def test_an_unmeasured_update_takes_the_last_iterate_and_keeps_the_damping():
     f = Counted()
-    optimizer, theta = after(ALWAYS, f)
+    optimizer, theta = after(STEADY_UPDATES, f)
     strength = optimizer.damping.lambda_
     matrix = DIAGONAL + 3 * theta**2 + strength
     b = -(DIAGONAL * theta + theta**3)  # two iterations of CG in its plain form
@@ -91,20 +111,20 @@ def test_an_unmeasured_update_takes_the_last_iterate_and_keeps_the_damping():
 def test_line_search_damping_measures_every_update():
     optimizer = HessianFree(Damping("line-search"), HessianFreeOptions(cg_iterations=3, warm_start=0.0, rho_every=5))
     f, theta = Counted(), start()
-    for _ in range(ALWAYS + 3):
+    for _ in range(STEADY_UPDATES + 3):
         update = optimizer.update(theta, f)
         theta = update.theta
         assert update.evaluations > 0
 
 
-@pytest.mark.parametrize("updates", [5, ALWAYS], ids=["measured", "unmeasured"])
+@pytest.mark.parametrize("updates", [3, STEADY_UPDATES], ids=["measured", "unmeasured"])
 @pytest.mark.parametrize("broken", [math.nan, math.inf, 1e6])
 def test_a_loss_that_rises_after_a_step_restores_the_parameters_before_it(broken, updates):
     f = Counted(updates + 2, broken)
     optimizer, theta = after(updates, f)
     stepped = optimizer.update(theta, f)
     assert stepped.success
-    assert math.isnan(stepped.rho) == (updates == ALWAYS)
+    assert math.isnan(stepped.rho) == (updates == STEADY_UPDATES)
     update = optimizer.update(stepped.theta, f)
     assert update.failed is Failure.DIVERGED
     assert update.failures == 1
@@ -122,8 +142,8 @@ def test_a_loss_that_rises_after_a_step_restores_the_parameters_before_it(broken
     (1.19, 0.0, 0, None), (1.21, 1.2, 1, None), (1.21, 1.11, 1, None), (1.21, 1.09, 1, Failure.DIVERGED),
 ])  # fmt: skip
 def test_a_rise_from_batch_to_batch_is_checked_on_the_same_batch(rise, before, losses, failed, monkeypatch):
-    f = Counted(ALWAYS + 2)
-    optimizer, theta = after(ALWAYS, f)
+    f = Counted(STEADY_UPDATES + 2)
+    optimizer, theta = after(STEADY_UPDATES, f)
     last = optimizer.update(theta, f)
     theta = last.theta
     f.broken, counted = rise * last.loss_before, f.losses
@@ -144,7 +164,7 @@ def test_a_rise_from_batch_to_batch_is_checked_on_the_same_batch(rise, before, l
 def test_an_update_that_promises_too_much_is_measured(large):
     optimizer, f, theta = make(50), Counted(), start()
     f.floor = 0.0 if large else 1e3
-    for _ in range(ALWAYS):
+    for _ in range(STEADY_UPDATES):
         optimizer.update(theta, f)  # the same point again: the loss there is far from the minimum
     before = f.losses
     update = optimizer.update(theta, f)
@@ -164,14 +184,14 @@ def test_a_loss_that_is_not_finite_is_an_error_where_there_is_no_earlier_point()
 
 
 def test_too_many_returns_end_the_optimization():
-    f = Counted(ALWAYS + 2)
-    optimizer, theta = after(ALWAYS + 1, f, max_failures=1)
+    f = Counted(STEADY_UPDATES + 2)
+    optimizer, theta = after(STEADY_UPDATES + 1, f, max_failures=1)
     assert optimizer.update(theta, f).ended is End.NO_PROGRESS
 
 
 def test_the_state_resumes_to_the_same_bits_after_an_unmeasured_step():
-    f = Counted(ALWAYS + 2)
-    optimizer, theta = after(ALWAYS + 1, f)
+    f = Counted(STEADY_UPDATES + 2)
+    optimizer, theta = after(STEADY_UPDATES + 1, f)
     state = optimizer.state_dict()
     other, g = make(50), Counted(1)
     other.load_state_dict(state)
@@ -217,3 +237,15 @@ def test_the_parameters_before_a_step_are_kept_from_a_caller_who_overwrites_them
     update = optimizer.update(theta, f)
     assert update.failed is Failure.DIVERGED
     np.testing.assert_array_equal(update.theta, before)
+
+
+@pytest.mark.parametrize("low", [0.0, 2.0], ids=["high rho", "low rho"])
+def test_earlier_iterates_are_compared_only_if_rho_is_low(low):
+    options = HessianFreeOptions(cg_iterations=2, warm_start=0.0, mu_growth=None, compare_iterates="low-rho")
+    rule = LevenbergMarquardt(low=low, high=max(low, 1.0))
+    optimizer, f = HessianFree(Damping("tikhonov", lambda_=1.0), options, rule), Counted()
+    update = optimizer.update(start(), f)
+    always = HessianFree(Damping("tikhonov", lambda_=1.0), replace(options, compare_iterates="always"), rule)
+    assert update.evaluations == f.losses == (1 if low == 0.0 else 2)
+    assert (update.chosen_iteration, update.rho > low) == (2, low == 0.0)
+    assert np.array_equal(update.theta, always.update(start(), Counted()).theta)

@@ -24,8 +24,9 @@ PUBLISHED = {
 }  # fmt: skip
 DATA = {"text": "python-manual", "large_text": "tinyshakespeare", "music": "jsb", "task": "addition", "arrays": "a.csv"}
 CHEAP = {
-    "cg_iterations": 2, "noise_limit": 0.5, "rho_every": 5, "preconditioner_exponent": 1.0, "preconditioner_parts": 50,
-    "curvature_fraction": 0.2, "preconditioner_relative_shift": 0.5, "least_damping": 1.0,
+    "cg_iterations": 2, "noise_limit": 0.5, "rho_every": 10, "preconditioner_exponent": 1.0, "preconditioner_parts": 50,
+    "curvature_fraction": 0.2, "preconditioner_relative_shift": 0.5, "preconditioner_every": 40, "least_damping": 1.0,
+    "compare_iterates": "low-rho",
 }  # fmt: skip
 """What the preset of large texts has instead of that of texts."""
 
