@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from page_text import listed, load, ms, paragraph, table
 
 FUSED = "fused-passes-cpu.json"
@@ -75,26 +77,25 @@ def preparation() -> str:
 
 
 def update_parts() -> str:
-    """The parts of an update of `hf` on a large text, before and now, and the symbols that each of them reads."""
+    """The parts of an update of `hf` on a large text, in gradients, before and now, and the symbols that each reads."""
     networks = load(PARTS)["networks"]
     rows = []
     for name in networks[0]["now"]["parts"]:
         row = [name]
         for each in networks:
-            before, now = (each[when]["parts"][name] for when in ("before", "now"))
-            row += [ms(before["seconds"]), ms(now["seconds"]), f"{now['symbols']:,.0f}" if now["symbols"] else ""]
+            row += [f"{each[when]['parts'][name]['seconds'] / _gradient(each[when]):.2f}" for when in ("before", "now")]
+            symbols = each["now"]["parts"][name]["symbols"]
+            row.append(f"{symbols:,.0f}" if symbols else "")
         rows.append(row)
-    whole = [[ms(each[when]["seconds"] / each[when]["updates"]) for when in ("before", "now")] for each in networks]
-    rows.append(["update", *(cell for pair in whole for cell in (*pair, ""))])
+    whole = [[each[when]["seconds"] / each[when]["updates"] for when in ("before", "now")] for each in networks]
+    shown = [
+        cell
+        for each, (before, now) in zip(networks, whole, strict=True)
+        for cell in (f"{before / _gradient(each['before']):.2f}", f"{now / _gradient(each['now']):.2f}", "")
+    ]
     heads = [f"{each['arch']} {each['hidden']}, {what}" for each in networks for what in ("before", "now", "symbols")]
-    return table(["part", *heads], rows)
+    return table(["part", *heads], [*rows, ["update", *shown]])
 
 
-def paces() -> str:
-    """The symbols per processor second of `hf`, before and now, and of Adam."""
-    rows = []
-    for each in load(PARTS)["networks"]:
-        before, now, adam = (each[name]["symbols"] / each[name]["seconds"] for name in ("before", "now", "adam"))
-        cells = [f"{before:,.0f}", f"{now:,.0f}", f"{now / before:.2f}", f"{adam:,.0f}", f"{adam / now:.2f}"]
-        rows.append([f"{each['arch']} {each['hidden']}", *cells])
-    return table(["symbols per second", "HF before", "HF now", "now / before", "Adam", "Adam / HF now"], rows)
+def _gradient(found: dict[str, Any]) -> float:
+    return float(found["parts"]["gradient"]["seconds"])

@@ -64,7 +64,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "update-account": page_fused.update_account,
     "preparation": page_fused.preparation,
     "update-parts": page_fused.update_parts,
-    "update-paces": page_fused.paces,
     "updates": page_speed.updates,
     "gpu-step-model": page_gpu.step_model,
     "torch-products": page_speed.torch_products,

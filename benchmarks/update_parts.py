@@ -192,7 +192,7 @@ def main(sizes: tuple[int, ...], arch: str, updates: int, out: Path) -> None:
     for hidden in sizes:
         result["networks"].append(measure(arch, hidden, updates))
         show(result["networks"][-1])
-    common.write_result(out / "update-parts-cpu.json", result)
+        common.write_result(out / "update-parts-cpu.json", result)
 
 
 if __name__ == "__main__":
