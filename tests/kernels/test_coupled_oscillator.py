@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from support.engine_cases import random_batch, vectors
 
 import hfrnn
@@ -40,12 +39,3 @@ def test_a_free_oscillator_has_the_frequency_gamma_and_the_damping_epsilon():
     t, omega = dt * np.arange(1, T + 1), np.sqrt(gamma - epsilon**2 / 4)
     exact = np.exp(-epsilon * t / 2) * (np.cos(omega * t) + epsilon / (2 * omega) * np.sin(omega * t))
     np.testing.assert_allclose(y, exact, atol=2 * dt)
-
-
-@pytest.mark.parametrize(("wrong", "message"), [
-    ({"dt": 0}, "dt is 0: give a number above 0, at most 1"),
-    ({"gamma": -1}, "gamma is -1: give a number, 0 or more"),
-])  # fmt: skip
-def test_a_wrong_option_is_refused(wrong, message):
-    with pytest.raises(hfrnn.InputError, match=message):
-        network(**wrong)
