@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import hfrnn
+from hfrnn.data.array_data import from_memory
 from hfrnn.engine import objective as objective_module
 from hfrnn.engine import several_vectors
 from hfrnn.engine.plan import Keep, Plan
+from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.kernels.registry import kernel_class
 
 pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
@@ -45,8 +47,9 @@ def test_products_with_several_vectors_have_the_bits_of_single_ones(arch, monkey
     lengths = np.array([9, *rng.integers(1, 9, 17)])
     batch = hfrnn.Batch(rng.standard_normal((9, 18, 3)), rng.standard_normal((9, 18, 2)), lengths=lengths)
     net = hfrnn.Network(
-        arch, 3, (12, 11), 2, loss="squared", dtype="float64", backend="numba", l2=0.01, output_bias=True
-    )
+        arch, 3, (12, 11), 2, loss="squared", dtype="float64", backend="numba", l2=0.01, output_bias=True,
+        direct_output=False,
+    )  # fmt: skip  # the loops of the upper layer map the outputs
     assert set(check(net, batch, monkeypatch, damping=0.3)) == {3}
 
 
@@ -65,6 +68,14 @@ def test_symbols_learned_states_and_segments(options, plan, monkeypatch):
     x = rng.integers(5, size=(10, 7))
     net = hfrnn.Network("lstm", 5, n_out=5, dtype="float64", backend="numba", **{"hidden": 12, **options})
     assert set(check(net, hfrnn.Batch(x[:-1], x[1:]), monkeypatch, damping=0.2, plan=plan)) == {3}
+
+
+def test_shards_of_fewer_steps_leave_zeros_in_the_jacobian(monkeypatch):
+    rng = np.random.default_rng(0)
+    arrays = {name: [rng.standard_normal((T, n)) for T in (3,) * 8 + (7,) * 8] for name, n in (("x", 3), ("y", 2))}
+    batch = RaggedBatch(from_memory(arrays, fractions=(1.0, 0.0, 0.0)).train, slice(None)).by_length()
+    net = hfrnn.Network("rnn", 3, 12, 2, loss="squared", dtype="float64", backend="numba")
+    assert set(check(net, batch, monkeypatch)) == {3}
 
 
 def test_vectors_are_multiplied_in_blocks_that_fit(monkeypatch):

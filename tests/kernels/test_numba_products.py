@@ -56,12 +56,12 @@ FEW = [
 def test_a_few_inputs_and_outputs_agree_with_numpy(arch, options, more):
     """U and dhs are `Factors` then: with and without damping, segments, padding and a second layer.
 
-    The steps are more than the two blocks of dU that loops keep.
+    The steps are more than the block of dU that loops keep.
     """
     rng, T = np.random.default_rng(0), 25
     lengths = np.array([T, *rng.integers(1, T, 13)]) if more else None
     batch = hfrnn.Batch(normal(rng, T, 14, 3), normal(rng, T, 14, 2), lengths=lengths)
-    assert 2 * products.steps_of_block(7) < T
+    assert products.steps_of_block(7) < T
     nets = [hfrnn.Network(arch, 3, n_out=2, loss="squared", dtype="float64", backend=b, **options)
             for b in ("numpy", "numba")]  # fmt: skip
     theta, v, u = vectors(nets[0], batch)

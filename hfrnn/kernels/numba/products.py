@@ -356,7 +356,7 @@ class Gradients:
     def steps_held(self, K: int, B: int) -> int:
         """Return how many of the K steps of dU are kept: all, if more than the loop reads them."""
         in_loop = len(self.inputs.targets) and all(each.tiles.shape[1] for each in (*self.of.values(), self.inputs))
-        return min(K, 2 * steps_of_block(B)) if in_loop else K
+        return min(K, steps_of_block(B)) if in_loop else K
 
 
 def pack(W: Array, buffers: Buffers, name: str) -> Array:
