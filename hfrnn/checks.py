@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hfrnn.errors import InputError, Message
+from hfrnn.wording import one_line
 
 LONGEST = 80
 """Largest number of characters of a value in a message."""
@@ -246,4 +247,4 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def near_hint(name: str, names: Iterable[str]) -> str:
     """Return the hint that follows an unknown name in a message: ` (did you mean mlstm?)`, or nothing."""
     near = nearest(name, names)
-    return near and f" (did you mean {near}?)"
+    return near and f" (did you mean {one_line(near)}?)"

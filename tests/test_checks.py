@@ -79,3 +79,7 @@ def test_an_array_is_not_copied_without_need():
     assert array("v", v, (2,), backend=get_backend("numpy")) is v
     assert array("v", v, (2,)) is v
     assert array("v", [1, 2], (None,), backend=get_backend("numpy")).tolist() == [1, 2]
+
+
+def test_a_hint_stays_within_its_line() -> None:
+    assert checks.near_hint("weightsb", ["weights\nb"]) == " (did you mean weights\\nb?)"

@@ -311,7 +311,7 @@ def bytes_needed(blocks: Sequence[MatrixBlock], parts: int, itemsize: int) -> in
     """
     n, squares = sum(block.size for block in blocks), factor_entries(blocks)
     kept = 4 * squares  # factors and bases, and those of the last time
-    wide = 3 * 8 * squares  # all factors in float64 at once, with their eigenvectors
+    wide = 5 * 8 * squares  # all factors in float64 at once, with their eigenvectors and LAPACK's 3 n^2 of workspace
     return itemsize * (3 * parts * n + kept + 3 * n) + wide
 
 

@@ -206,6 +206,8 @@ def test_the_memory_that_is_planned_is_enough(block, parts, most):
         tracemalloc.stop()
     matrices = [F for pair in (*earlier.factors, *earlier.bases) for F in pair if F is not None]
     peak += G.nbytes + earlier.diagonal.nbytes + sum(F.nbytes for F in matrices)
+    if tuple(map(int, np.__version__.split(".")[:2])) < (2, 5):  # which traces the workspace of its eigh
+        peak += 3 * 8 * max(F.size for F in matrices)
     assert peak <= bytes_needed([block], parts, 4) <= most * peak
 
 
