@@ -390,10 +390,10 @@ class HessianFree:
         """
         if not isinstance(state, Mapping):
             raise InputError(f"state is {shown(state)}: give the state_dict of a HessianFree")
-        if missing := [name for name in ("cg_solution", "failures", "updates", "ended") if name not in state]:
+        if missing := [name for name in ("cg_solution", "failures", "updates", "steady", "ended") if name not in state]:
             raise InputError(f"The optimizer state lacks {', '.join(missing)}: give the state_dict of a HessianFree.")
         failures, updates, steady = (
-            count(f"{name} of the state", state.get(name, 0)) for name in ("failures", "updates", "steady")
+            count(f"{name} of the state", state[name]) for name in ("failures", "updates", "steady")
         )
         ended, fallback = state["ended"], Fallback.of(state)
         if ended is not None and ended not in [end.value for end in End]:

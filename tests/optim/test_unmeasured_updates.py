@@ -91,6 +91,18 @@ def test_a_change_of_the_damping_is_followed_by_measured_updates_until_it_is_ste
     assert measured == [k < 2 * STEADY_UPDATES + 3 and k not in (5, 6) for k in range(3 * STEADY_UPDATES)]
 
 
+def test_a_continued_optimizer_measures_the_same_updates():
+    f = Counted()
+    optimizer, theta = after(3, f)
+    other = make(50)
+    other.load_state_dict(optimizer.state_dict())
+    for k in range(3, STEADY_UPDATES + 2):
+        update, again = optimizer.update(theta, f), other.update(theta, f)
+        assert math.isnan(update.rho) == math.isnan(again.rho) == (k >= STEADY_UPDATES)
+        np.testing.assert_array_equal(update.theta, again.theta)
+        theta = update.theta
+
+
 def test_an_unmeasured_update_takes_the_last_iterate_and_keeps_the_damping():
     f = Counted()
     optimizer, theta = after(STEADY_UPDATES, f)

@@ -102,7 +102,7 @@ CALLS: list[Call] = [
         preconditioner=FUNCTION, on_cg=CALLBACK, should_stop=FUNCTION),
     tried(hfrnn.HessianFree.load_state_dict,
         {"self": optimizer,
-         "state": {**DAMPING_STATE, "cg_solution": None, "failures": 0, "updates": 0, "ended": None}},
+         "state": {**DAMPING_STATE, "cg_solution": None, "failures": 0, "updates": 0, "steady": 0, "ended": None}},
         state=nothing()),
     tried(hfrnn.minimize,
         {
