@@ -173,9 +173,10 @@ def _decimal(rows: Sequence[Sequence[str]], path: object) -> tuple[str, str]:
             found[0].replace(",", "."), found[0].replace(",", ""),
         ))  # fmt: skip
     if points:
+        telling = next((cell for cell in found if not _THOUSANDS.fullmatch(cell)), found[0])  # or one begins with 0
         raise InputError(Message(
             "{0} holds {1}, and other numbers with a point: say what the decimal mark is with {decimal:,} or "
-            "{decimal:.}", path, next(cell for cell in found if not _THOUSANDS.fullmatch(cell)),
+            "{decimal:.}", path, telling,
         ))  # fmt: skip
     return ",", ""
 

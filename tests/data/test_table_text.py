@@ -38,6 +38,7 @@ def test_separator_and_decimal_mark_are_found(text, separator, decimal, thousand
         "-0,3963\n0,4101\n",
         "u;y\n1,234;5,678\n",  # 1.234 or 1234
         "u;y\n0,5;1.5\n",  # two decimal marks
+        "u;y\n0,265;1.5\n",  # and three digits after the comma
         "u,y\n0,5,1,5\n",
     ],
 )

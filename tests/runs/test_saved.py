@@ -111,6 +111,8 @@ DAMAGED: dict[str, Any] = {
     "no arguments": lambda arrays, meta: (arrays, {}),
     "the description of a run": lambda arrays, meta: (arrays, {"network": {"n_in": 3, "n_out": 2}, "update": 3}),
     "a huge size": changed(n_in=10**12),
+    "a huge embedding": changed(embedding=10**12),
+    "an embedding": changed(embedding=5),
     "an unknown option": changed(colour=1),
     "a name of Python's own": changed(**{"self": 1}),
     "an option out of range": changed(leak=3.0),
