@@ -1,11 +1,11 @@
 """The simulated oscillator is the one of the recording."""
 
-import os
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.corpora import corpus_file
 
 pytest.importorskip("numba")
 sys.path.insert(0, str(Path(__file__).parent / "systems"))
@@ -17,11 +17,7 @@ import bouc_wen
 @pytest.mark.corpus
 def test_the_simulation_differs_from_the_training_recording_by_its_noise():
     h5py = pytest.importorskip("h5py")
-    folder = Path(os.environ.get("HFRNN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-    path = folder / "bouc-wen" / "train.h5"
-    if not path.is_file():
-        pytest.skip("there is no recording of the Bouc-Wen system")
-    with h5py.File(path) as file:
+    with h5py.File(corpus_file("bouc-wen", "train.h5")) as file:
         u, y = (np.reshape(file[f"multisine/{name}"], (5, -1)) for name in "uy")
     periods = y[1:]
     noise = periods.std(axis=0, ddof=1).mean() / np.sqrt(len(periods))  # of the mean of the periods

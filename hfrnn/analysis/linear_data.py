@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 Values = NDArray[np.float64]
 
 UNSEEN = 1e-3
-"""Smallest singular value that `first_states` uses, as a share of the largest. What outputs hardly show stays 0."""
+"""Smallest singular value that `first_states` uses, as a share of the largest.
+
+Parts of a state that the outputs hardly show stay 0.
+"""
 _STEPS = 2_000_000  # most training steps that are read
 
 

@@ -410,7 +410,6 @@ class Objective(SequenceDerivatives):
         with self.lock:
             for some in blocks_of_vectors(sweeps, len(out)):
                 sums = VectorSum(backend, (out[some].size,), self.net.dtype, self.threads, self.ranks)
-
                 sums.add(partial(one, some), self._count, out[some].reshape(-1))
 
     # ------------------------------------------------------------------ shards

@@ -177,7 +177,7 @@ class Footprint:
 
     The size of every buffer is a + b*K + c*B + d*K*B for segments of K steps and shards of B sequences. Measuring four
     sizes therefore gives the exact size for all K and B. `symbols`, `clips` and `loops` are those of `make_plan`.
-    An objective with a closed loop has segments of one step; without one, while its share is 0, those of the plan.
+    With a closed loop, every segment has one step. While its share is 0, the segments are those of the plan.
     """
 
     def __init__(self, layout: Layout, symbols: bool = True, clips: bool = False, loops: bool = False) -> None:
@@ -297,7 +297,10 @@ def _bilinear(sizes: dict[tuple[int, int], int]) -> tuple[int, int, int, int]:
 def _tiny_sweep(
     layout: Layout, T: int, B: int, symbols: bool, clips: bool = False, loops: bool = False
 ) -> Counter[str]:
-    """Return the bytes of the buffers of T steps and B sequences, by their role: of one segment, or of a loop's T."""
+    """Return the bytes of the buffers of T steps and B sequences, by their role.
+
+    The T steps are one segment, or with `loops` as many segments of one step.
+    """
     inputs: Any = np.zeros((T, B), np.int32) if symbols else np.zeros((T, B, layout.n_in), layout.dtype)
     costly = layout.head.costly_target  # so that the estimate is an upper bound for all targets
     symbolic = layout.head.integer_targets

@@ -253,16 +253,11 @@ def _is_safetensors(path: Path) -> bool:
         raise InputError(f"cannot read {path} ({error.strerror}): give a run folder or a file of hfrnn.save") from error
 
 
-_NO_SIZES = ("periods", "modules")
-"""Arguments that may be above the number of weights."""
-
-
 def _check_sizes(path: Path, arguments: dict[str, Any], arrays: Arrays) -> None:
     """Raise CheckpointError if a size of a network is above its number of weights; such a network may fill memory."""
     weights = sum(array.size for array in arrays.values())
     hidden = arguments.get("hidden")
     sizes = [arguments.get("n_in"), arguments.get("n_out"), *(hidden if isinstance(hidden, list) else [hidden])]
-    sizes += [value for name, value in arguments.items() if name not in _NO_SIZES and type(value) is int]
     if not all(type(size) is int and 0 <= size <= weights for size in sizes):
         raise CheckpointError(
             f"{path} is damaged: its sizes do not fit its {weights:,} weights; restore it from a copy"
@@ -274,8 +269,8 @@ def _weights(path: Path, net: Network, arrays: Arrays) -> Array:
     weights = sum(array.size for array in arrays.values())
     if net.n_parameters != weights:  # the vector of another network may fill memory
         raise CheckpointError(
-            f"{path} is damaged: its network has {net.n_parameters:,} weights, and it holds {weights:,}; restore it "
-            "from a copy"
+            f"{path} is damaged: its network needs {net.n_parameters:,} weights, and the file holds {weights:,}; "
+            "restore it from a copy"
         )
     theta = np.empty(net.n_parameters, net.dtype)
     views = net.views(theta)
