@@ -73,7 +73,7 @@ def loss_elsewhere(arguments: Any) -> float:
 def test_a_loaded_run_can_be_sent_to_a_spawned_process(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be, that is the question; " * 60)
-    hfrnn.train(text=str(text), hidden=4, updates=1, out=tmp_path / "run")
+    hfrnn.train(text=str(text), hidden=4, updates=1, out=tmp_path / "run", backend="numpy")
     run = hfrnn.load(tmp_path / "run")
     symbols = np.arange(22).reshape(11, 2) % run.net.n_in
     batch = hfrnn.Batch(symbols[:-1], symbols[1:])

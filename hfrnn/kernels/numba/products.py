@@ -22,7 +22,7 @@ from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.kernels.base import Arrays, Factors, Kernel, Tape
 from hfrnn.kernels.numba.cache import compiled_once
 from hfrnn.kernels.numba.pointwise import compile_exact_loop
-from hfrnn.kernels.numba.tiles import ROWS, VECTOR_BYTES, VECTORS, outer_tile, product_tile, shifted
+from hfrnn.kernels.numba.tiles import ROWS, VECTOR_BYTES, VECTORS, outer_tile, product_tile, shifted, start
 from hfrnn.kernels.pointwise import add_weight_gradient as add_by_blas
 
 compile_product = njit(nogil=True, error_model="numpy")
@@ -34,11 +34,18 @@ GRADIENT_BYTES = 2**17
 _TYPES = {"float32": types.float32, "float64": types.float64}
 
 
-def _product(lanes: int) -> Any:
+def _affine(lanes: int) -> Any:
     width = VECTORS * lanes
 
-    def product(B, columns, adds, n, x, W, m, y, V, l, z, Z, length, out):  # type: ignore[no-untyped-def]
-        """out (B, length) <- x (B, n) @ W + y (B, m) @ V + z (B, l) @ Z, and + out if `adds`, for packed matrices."""
+    def affine(B, columns, adds, slots, U, n, x, W, m, y, V, l, z, Z, length, out):  # type: ignore[no-untyped-def]
+        """out (B, length) <- x (B, n) @ W + y (B, m) @ V + z (B, l) @ Z, and + U if `adds`, for packed matrices.
+
+        Rows of U are `slots` apart; so many of its columns are added.
+        """
+        if adds:
+            for b in range(B):
+                for j in range(columns):
+                    out[b * length + j] = U[b * slots + j]
         blocks = (B + ROWS - 1) // ROWS
         small, larger, panel = B // blocks, B % blocks, 0
         while panel * width < columns:
@@ -54,7 +61,7 @@ def _product(lanes: int) -> Any:
                 first += rows
             panel += 1
 
-    return product
+    return affine
 
 
 def _outer(lanes: int) -> Any:
@@ -67,15 +74,15 @@ def _outer(lanes: int) -> Any:
         """
         blocks, panels = (n + ROWS - 1) // ROWS, (m + width - 1) // width
         small, larger = n // blocks, n % blocks
-        for start in range(0, N, piece):
-            count, first = min(piece, N - start), 0
+        for begin in range(0, N, piece):
+            count, first = min(piece, N - begin), 0
             for block in range(blocks):
                 rows = small + 1 if block < larger else small
                 for panel in range(panels):
                     vectors = VECTORS if m - panel * width > lanes else 1
                     column = min(panel * width, m - vectors * lanes)
                     outer_tile(
-                        rows, vectors, count, n, shifted(x, start * n + first), m, shifted(d, start * m + column),
+                        rows, vectors, count, n, shifted(x, begin * n + first), m, shifted(d, begin * m + column),
                         width, shifted(tiles, (block * panels + panel) * ROWS * width),
                     )  # fmt: skip
                 first += rows
@@ -87,7 +94,7 @@ def _signatures(number: Any) -> dict[str, Any]:
     pointer: Any = types.CPointer
     I, P = types.intp, pointer(number)
     return {
-        "product": types.void(I, I, I, I, P, P, I, P, P, I, P, P, I, P),
+        "affine": types.void(I, I, I, I, P, I, P, P, I, P, P, I, P, P, I, P),
         "outer": types.void(I, I, I, P, I, P, P),
     }
 
@@ -95,7 +102,7 @@ def _signatures(number: Any) -> dict[str, Any]:
 _functions: dict[str, Any] = {}
 _ready: set[Any] = set()
 """The types whose functions are compiled."""
-_external = {
+_external: dict[tuple[str, str], Any] = {
     (name, dtype): types.ExternalFunction(f"hfrnn_{name}_{dtype}", signature)
     for dtype, number in _TYPES.items()
     for name, signature in _signatures(number).items()
@@ -109,41 +116,66 @@ def _compile_tiles(dtype: Any) -> None:
         return
     kind = np.dtype(dtype).name
     with _lock:
-        if f"product_{kind}" not in _functions:
+        if f"affine_{kind}" not in _functions:
             lanes = VECTOR_BYTES // np.dtype(dtype).itemsize
-            makers = {"product": _product(lanes), "outer": _outer(lanes)}
+            makers = {"affine": _affine(lanes), "outer": _outer(lanes)}
             for name, signature in _signatures(_TYPES[kind]).items():
                 _functions[f"{name}_{kind}"] = compiled_once(makers[name], signature, f"hfrnn_{name}_{kind}")
         _ready.add(np.dtype(dtype))
 
 
-def _product_of(
-    adds: bool, columns: int, n: int, x: Array, W: Array, m: int, y: Array, V: Array, l: int, z: Array, Z: Array,
-    out: Array,
+def affine(
+    t: int, U: Array, first: int, n: int, x: Array, W: Array, m: int, y: Array, V: Array, l: int, z: Array, Z: Array,
+    columns: int, out: Array,
 ) -> None:  # fmt: skip
-    """Call `product` for the type of W; see `_product`. Without a compiler (NUMBA_DISABLE_JIT), do the same."""
-    total = out[:, :columns] if adds else 0.0
-    for count, left, panels in ((n, x, W), (m, y, V), (l, z, Z)):
+    """out (B, panels * width) <- some columns of U[t], from the first on, + x (B, n) @ W + y (B, m) @ V + z[t] @ Z.
+
+    W, V and Z are packed, and z is (K, B, l). A term is absent if n, m or l is 0, or if U has no steps. Loops call
+    `_affine` for the type of W; these lines run without a compiler (NUMBA_DISABLE_JIT).
+    """
+    total = U[t, :, first : first + columns] if U.shape[0] else 0.0
+    for count, left, panels in ((n, x, W), (m, y, V), (l, z[t], Z)):
         if count:
             total = total + left @ panels.transpose(1, 0, 2).reshape(count, -1)[:, :columns]
     out[:, :columns] = total
 
 
-@overload(_product_of)
-def _compiled_product(adds, columns, n, x, W, m, y, V, l, z, Z, out):  # type: ignore[no-untyped-def]
-    call = _external["product", W.dtype.name]
+@overload(affine)
+def _compiled_affine(t, U, first, n, x, W, m, y, V, l, z, Z, columns, out):  # type: ignore[no-untyped-def]
+    call = _external["affine", W.dtype.name]
 
-    def run(adds, columns, n, x, W, m, y, V, l, z, Z, out):  # type: ignore[no-untyped-def]
+    def run(t, U, first, n, x, W, m, y, V, l, z, Z, columns, out):  # type: ignore[no-untyped-def]
+        B, slots = out.shape[0], U.shape[2]
         call(
-            out.shape[0], columns, adds, n, x.ctypes, W.ctypes, m, y.ctypes, V.ctypes, l, z.ctypes, Z.ctypes,
-            out.shape[1], out.ctypes,
+            B, columns, U.shape[0], slots, shifted(start(U), t * B * slots + first), n, start(x), start(W),
+            m, start(y), start(V), l, shifted(start(z), t * B * l), start(Z), out.shape[1], start(out),
         )  # fmt: skip
 
     return run
 
 
-def _outer_of(piece: int, x: Array, d: Array, tiles: Array) -> None:
-    """Call `outer` for the type of x; see `_outer`. Without a compiler (NUMBA_DISABLE_JIT), do the same."""
+def packed_product(x: Array, W: Array, columns: int, out: Array) -> None:
+    """out (B, panels * width) <- x (B, n) @ W, for a packed W of so many columns."""
+    affine(0, x[:0, :, None], 0, W.shape[1], x, W, 0, x, W, 0, x[None], W, columns, out)
+
+
+@overload(packed_product)
+def _compiled_packed_product(x, W, columns, out):  # type: ignore[no-untyped-def]
+    call = _external["affine", W.dtype.name]
+
+    def run(x, W, columns, out):  # type: ignore[no-untyped-def]
+        left, right = start(x), start(W)
+        call(
+            out.shape[0], columns, 0, 0, left, W.shape[1], left, right, 0, left, right, 0, left, right,
+            out.shape[1], start(out),
+        )  # fmt: skip
+
+    return run
+
+
+def _outer_of(piece: int, count: int, t: int, x: Array, s: int, d: Array, tiles: Array) -> None:
+    """Call `_outer` for so many steps from x[t] and d[s] on. Without a compiler (NUMBA_DISABLE_JIT), do the same."""
+    x, d = (each[k : k + count].reshape(-1, each.shape[2]) for each, k in ((x, t), (d, s)))
     (blocks, panels, _, width), total, first = tiles.shape, x.T @ d, 0
     (n, m), lanes = total.shape, width // VECTORS
     for block in range(blocks):
@@ -157,11 +189,13 @@ def _outer_of(piece: int, x: Array, d: Array, tiles: Array) -> None:
 
 
 @overload(_outer_of)
-def _compiled_outer(piece, x, d, tiles):  # type: ignore[no-untyped-def]
+def _compiled_outer(piece, count, t, x, s, d, tiles):  # type: ignore[no-untyped-def]
     call = _external["outer", x.dtype.name]
 
-    def run(piece, x, d, tiles):  # type: ignore[no-untyped-def]
-        call(x.shape[0], piece, x.shape[1], x.ctypes, d.shape[1], d.ctypes, tiles.ctypes)
+    def run(piece, count, t, x, s, d, tiles):  # type: ignore[no-untyped-def]
+        (_, B, n), m = x.shape, d.shape[2]
+        left, right = shifted(start(x), t * B * n), shifted(start(d), s * B * m)
+        call(count * B, piece, n, left, m, right, start(tiles))
 
     return run
 
@@ -175,41 +209,6 @@ def panel_width(dtype: Any) -> int:
 def panels_of(columns: int, dtype: Any) -> int:
     """Return the number of panels of a matrix."""
     return -(-columns // panel_width(dtype))
-
-
-@compile_exact_loop
-def fill_panels(W: Array, panels: Array) -> None:
-    count, n, width = panels.shape
-    for p in range(count):
-        own = min(W.shape[1] - p * width, width)
-        for k in range(n):
-            for j in range(own):
-                panels[p, k, j] = W[k, p * width + j]
-            for j in range(own, width):
-                panels[p, k, j] = 0
-
-
-@compile_product
-def affine(
-    t: int, U: Array, first: int, n: int, x: Array, W: Array, m: int, y: Array, V: Array, l: int, z: Array, Z: Array,
-    columns: int, out: Array,
-) -> None:  # fmt: skip
-    """out (B, panels * width) <- some columns of U[t], from the first on, + x (B, n) @ W + y (B, m) @ V + z[t] @ Z.
-
-    W, V and Z are packed, and z is (K, B, l). A term is absent if n, m or l is 0, or if U has no steps.
-    """
-    adds = U.shape[0] > 0
-    if adds:
-        for b in range(out.shape[0]):
-            for j in range(columns):
-                out[b, j] = U[t, b, first + j]
-    _product_of(adds, columns, n, x, W, m, y, V, l, z[t], Z, out)
-
-
-@compile_product
-def packed_product(x: Array, W: Array, columns: int, out: Array) -> None:
-    """out (B, panels * width) <- x (B, n) @ W, for a packed W of so many columns."""
-    affine(0, x[:0].reshape(0, 1, 1), 0, W.shape[1], x, W, 0, x, W, 0, x.reshape(1, *x.shape), W, columns, out)
 
 
 @compile_product
@@ -248,16 +247,16 @@ def add_block(t: int, block: int, x: Array, d: Array, tiles: Array) -> None:
     added; see `Gradients`.
     """
     if tiles.shape[0]:
-        count, s = min(block, x.shape[0] - t), t % d.shape[0]
-        N = count * x.shape[1]
-        left, right = x[t : t + count].reshape(N, x.shape[2]), d[s : s + count].reshape(N, d.shape[2])
-        _outer_of(N, left, right, tiles)
+        count = min(block, x.shape[0] - t)
+        _outer_of(count * x.shape[1], count, t, x, t % d.shape[0], d, tiles)
 
 
 @compile_product
-def add_tiles(tiles: Array, out: Array) -> None:
-    """out (n, m) += what the tiles hold."""
+def add_tiles(tiles: Array, transposed: bool, out: Array) -> None:
+    """out (n, m), or (m, n) if it is transposed, += what the tiles hold."""
     (n, m), (blocks, panels, _, width) = out.shape, tiles.shape
+    if transposed:
+        n, m = m, n
     lanes = width // VECTORS
     small, larger, first = n // blocks, n % blocks, 0
     for block in range(blocks):
@@ -267,27 +266,30 @@ def add_tiles(tiles: Array, out: Array) -> None:
             at = min(panel * width, m - vectors * lanes)
             for i in range(rows):
                 for j in range(panel * width - at, min(vectors * lanes, m - at)):
-                    out[first + i, at + j] += tiles[block, panel, i, j]
+                    if transposed:
+                        out[at + j, first + i] += tiles[block, panel, i, j]
+                    else:
+                        out[first + i, at + j] += tiles[block, panel, i, j]
         first += rows
 
 
 @compile_exact_loop
 def _add_pieces(x: Array, d: Array, out: Array) -> None:
-    n, m, width = x.shape[1], d.shape[1], VECTORS * (VECTOR_BYTES // d.itemsize)
+    n, m, width = x.shape[2], d.shape[2], VECTORS * (VECTOR_BYTES // d.itemsize)
     tiles = np.zeros(((n + ROWS - 1) // ROWS, (m + width - 1) // width, ROWS, width), d.dtype)
-    _outer_of(PIECE, x, d, tiles)
-    add_tiles(tiles, out)
+    _outer_of(PIECE, 1, 0, x, 0, d, tiles)
+    add_tiles(tiles, False, out)
 
 
 @compile_exact_loop
-def _add_tiles(tiles: Array, out: Array) -> None:
-    add_tiles(tiles, out)
+def _add_tiles(tiles: Array, transposed: bool, out: Array) -> None:
+    add_tiles(tiles, transposed, out)
 
 
 def add_pieces(x: Array, d: Array, out: Array) -> None:
     """out (n, m) += x (N, n).T @ d (N, m), for m of at least a vector and an `out` that stays in the cache."""
     _compile_tiles(d.dtype)
-    _add_pieces(x, d, out)
+    _add_pieces(x[None], d[None], out)
 
 
 def steps_of_block(B: int) -> int:
@@ -310,7 +312,8 @@ class Gradient:
         """Add to the targets; the gradient is the sum of x.T @ d, for x (K, B, n) and d (K, B, m), one or k of them."""
         for i, target in enumerate(self.targets):
             if self.tiles.shape[1]:
-                _add_tiles(self.tiles[i], target)
+                transposed = target.flags.f_contiguous
+                _add_tiles(self.tiles[i], transposed, target.T if transposed else target)
             else:
                 add_by_blas(self.tape, x[i] if x.ndim == 4 else x, d[i] if d.ndim == 4 else d, target)
 
@@ -359,6 +362,25 @@ class Gradients:
         return min(K, steps_of_block(B)) if in_loop else K
 
 
+@compile_exact_loop
+def _fill_panels(W: Array, transposed: bool, panels: Array) -> None:
+    """Pack W (n, m), or (m, n) if it is transposed: one layout of W in memory is one compilation."""
+    count, n, width = panels.shape
+    m = W.shape[0] if transposed else W.shape[1]
+    for p in range(count):
+        own = min(m - p * width, width)
+        for k in range(n):
+            for j in range(own):
+                panels[p, k, j] = W[p * width + j, k] if transposed else W[k, p * width + j]
+            for j in range(own, width):
+                panels[p, k, j] = 0
+
+
+def _fill(W: Array, panels: Array) -> None:
+    transposed = W.flags.f_contiguous
+    _fill_panels(W.T if transposed else W, transposed, panels)
+
+
 def pack(W: Array, buffers: Buffers, name: str) -> Array:
     """Return a matrix (n, m) packed, in the buffer `name`; or k of them (k, n, m), along a first axis."""
     _compile_tiles(buffers.dtype)
@@ -366,9 +388,9 @@ def pack(W: Array, buffers: Buffers, name: str) -> Array:
     panels = buffers.get(name, (*several, panels_of(m, buffers.dtype), n, panel_width(buffers.dtype)))
     if several:
         for each, own in zip(W, panels, strict=True):
-            fill_panels(each, own)
+            _fill(each, own)
     else:
-        fill_panels(W, panels)
+        _fill(W, panels)
     return panels
 
 

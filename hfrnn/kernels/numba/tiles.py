@@ -203,3 +203,14 @@ def shifted(typing_context, pointer, n):  # type: ignore[no-untyped-def]
         return builder.gep(arguments[0], [arguments[1]])
 
     return pointer(pointer, types.intp), generate
+
+
+@_intrinsic
+def start(typing_context, array):  # type: ignore[no-untyped-def]
+    """Return a pointer to the first entry of an array."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Value:
+        return context.make_array(signature.args[0])(context, builder, arguments[0]).data
+
+    pointer: Any = types.CPointer
+    return pointer(array.dtype)(array), generate
