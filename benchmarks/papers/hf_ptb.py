@@ -9,7 +9,8 @@ on), because the raw text is not available. It is easier: what can be compared i
 gradient is computed on 2.8 million random characters of it.
 
 Left open by [K], and used here: the learning rate of the online rule is the better of two, halved when validation does
-not improve; a run ends after 10 validations without a better one.
+not improve; a run ends after 10 validations without a better one. The losses of line-search damping are those of the
+gradient batch, and those of the curvature batch in the cell whose name says so.
 """
 
 from __future__ import annotations
@@ -17,7 +18,19 @@ from __future__ import annotations
 from typing import Any
 
 from cells import Cell
-from hf_recipes import HOURS, LINE_SEARCH, PAPER, PTB_SYMBOLS, SMALL, figures, scales, structural, widths_at
+from hf_recipes import (
+    HOURS,
+    LINE_SEARCH,
+    ON_CURVATURE,
+    PAPER,
+    PTB_SYMBOLS,
+    SMALL,
+    at_scale,
+    figures,
+    scales,
+    structural,
+    widths_at,
+)
 from script import command
 
 NETWORKS = {
@@ -36,6 +49,7 @@ CELLS = (
     ("rnn-line-search", "rnn", LINE_SEARCH, {"train": 1.78, "valid": 2.03, "test": 1.97}),
     ("mrnn-structural", "mrnn", structural(0.3), {"train": 1.69, "valid": 1.90, "test": 1.87}),
     ("mrnn-line-search", "mrnn", LINE_SEARCH, {"train": 1.72, "valid": 1.88, "test": 1.85}),
+    ("mrnn-line-search-curvature", "mrnn", ON_CURVATURE, {"train": 1.72, "valid": 1.88, "test": 1.85}),
     ("lstm-online", "lstm", ONLINE, {"train": 1.81, "valid": 2.03, "test": 1.98}),
     ("lstm-structural", "lstm", structural(0.01), {"train": 1.75, "valid": 1.93, "test": 1.88}),
     ("mrnn-stacked", "mrnn-stacked", structural(0.3), {"train": 1.74, "valid": 1.90, "test": 1.87}),
@@ -65,7 +79,7 @@ def cells(scale: str) -> tuple[Cell, ...]:
         else:
             shared["sequence_length"] = 50 if scale == "small" else 200
         source = "[K] 4.5" if set(published) == {"valid"} else "[K] table 4.5"
-        options = {**shared, "arch": arch, "hidden": hidden, **training}
+        options = {**shared, "arch": arch, "hidden": hidden, **at_scale(scale, training)}
         found.append(Cell(name, options, figures(published, weights, source), trials))
     return tuple(found)
 

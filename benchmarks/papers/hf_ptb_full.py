@@ -10,7 +10,7 @@ multiplicative RNN for it.
 from __future__ import annotations
 
 from cells import Cell
-from hf_recipes import HOURS, PAPER, PTB_SYMBOLS, SMALL, SMALL_WEIGHTS, figures, scales, structural, widths_at
+from hf_recipes import HOURS, PAPER, PTB_SYMBOLS, SMALL, SMALL_WEIGHTS, at_scale, figures, scales, structural, widths_at
 from script import command
 
 SOURCE = "[K] table 5.1"
@@ -32,7 +32,7 @@ def cells(scale: str) -> tuple[Cell, ...]:
     for name, (weights, published) in SIZES.items():
         hidden = widths_at(scale, "mlstm", (1,), PTB_SYMBOLS, weights, small=SMALL_WEIGHTS * weights // 603_000)
         shared = {**BATCHES[scale], "sequence_length": 50 if scale == "small" else 300}
-        options = {**shared, "arch": "mlstm", "hidden": hidden, **structural(0.1)}
+        options = {**shared, "arch": "mlstm", "hidden": hidden, **at_scale(scale, structural(0.1))}
         found.append(Cell(name, options, figures(published, weights, SOURCE)))
     return tuple(found)
 

@@ -17,6 +17,8 @@ import hfrnn
 PTB_SYMBOLS, MANUAL_SYMBOLS, BYTES = 50, 103, 205
 """Characters of the Penn Treebank as words; of Python 3.11's manual; different bytes of enwik8."""
 LINE_SEARCH = {"damping": "line-search"}
+ON_CURVATURE = {**LINE_SEARCH, "rho_objective": "curvature"}
+"""[K]'s Algorithm 5 with its losses on the curvature batch; [K] does not name the batch. Without it: the gradient's."""
 PAPER: dict[str, Any] = {
     "optimizer": "hf", "preset": "published", "first_gradient_symbols": 0, "cg_epsilon": 0.0005, "rho_low": 0.25,
     "rho_high": 0.75, "line_search": "minimum", "average": 0.0, "patience": 10, "sample_length": 0,
@@ -40,6 +42,12 @@ Published = Mapping[str, float]
 
 def structural(mu: float) -> dict[str, Any]:
     return {"damping": "structural", "mu": mu}
+
+
+def at_scale(scale: str, training: Mapping[str, Any]) -> dict[str, Any]:
+    """The same; structural damping has no lambda beside mu at the scale of the paper ([K] 3.3.3)."""
+    alone = scale == "paper" and training.get("damping") == "structural"
+    return {**training, "lambda_": 0.0} if alone else dict(training)
 
 
 def widths(arch: str, shape: Sequence[float], symbols: int, weights: int) -> tuple[int, ...]:

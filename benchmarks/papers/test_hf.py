@@ -113,6 +113,7 @@ def test_published_figures_are_those_of_the_thesis() -> None:
     assert found["hf_ptb"] == {
         "rnn-structural": (1.80, 2.04, 1.99), "rnn-line-search": (1.78, 2.03, 1.97),
         "mrnn-structural": (1.69, 1.90, 1.87), "mrnn-line-search": (1.72, 1.88, 1.85),
+        "mrnn-line-search-curvature": (1.72, 1.88, 1.85),
         "lstm-online": (1.81, 2.03, 1.98), "lstm-structural": (1.75, 1.93, 1.88),
         "mrnn-stacked": (1.74, 1.90, 1.87), "mlstm-structural": (1.69, 1.86, 1.82), "mlstm-mu-0.3": (1.87,),
     }  # fmt: skip
@@ -128,7 +129,12 @@ def test_the_recipes_of_the_paper_s_scale_are_those_of_the_thesis() -> None:
     assert (rnn["mu"], rnn["sequence_length"], rnn["curvature_fraction"], rnn["cg_epsilon"]) == (0.01, 200, 0.25, 5e-4)
     assert options(hf_ptb, "mrnn-stacked")["mu"] == 0.3
     assert options(hf_ptb, "mlstm-structural")["mu"] == 0.1
-    assert "mu" not in options(hf_ptb, "mrnn-line-search")
+    assert (rnn["lambda_"], options(hf_ptb_full, "mlstm-medium")["lambda_"]) == (0.0, 0.0)
+    searched = options(hf_ptb, "mrnn-line-search")
+    assert not {"mu", "lambda_", "rho_objective"} & searched.keys()
+    assert options(hf_ptb, "mrnn-line-search-curvature") == {**searched, "rho_objective": "curvature"}
+    resolved = TrainConfig(**checked_options(searched, "mrnn")).resolved()
+    assert (resolved.warm_start, resolved.cg_iterations, resolved.line_search) == (0.0, 100, "minimum")
     full = options(hf_ptb_full, "mlstm-large")
     assert (full["gradient_symbols"], full["curvature_symbols"], full["sequence_length"]) == (2_160_000, 216_000, 300)
     wiki = options(hf_wikipedia, "mlstm-structural")

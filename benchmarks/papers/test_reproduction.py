@@ -163,6 +163,16 @@ def test_a_claim_is_judged_by_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert page_claims.context_beside_the_lstm().verdict == page_claims.NOT_REPRODUCED
 
 
+def test_line_search_damping_is_judged_by_its_better_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "mrnn-line-search-curvature"
+    tables = [
+        replace(each, rows=tuple(replace(row, ours=[{"test": 1.6}]) if row.name == name else row for row in each.rows))
+        for each in page_papers.TABLES["papers-hf-ptb"]
+    ]
+    monkeypatch.setitem(page_papers.TABLES, "papers-hf-ptb", tables)
+    assert page_claims.dampings()[2:] == ("line search 1.6, structural 1.699", page_claims.REPRODUCED)
+
+
 def test_the_small_scale_is_compared_with_nothing(out: Path) -> None:
     (out / "hf_ptb").rename(out / "hf_ptb-small")
     paper, small = reproduction.all_tables(out)["papers-hf-ptb"]

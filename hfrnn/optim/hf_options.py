@@ -176,7 +176,7 @@ class HessianFreeOptions:
         Whether q in rho includes the damping term. With structural damping, "undamped" costs one more product for
         each rho.
     rho_objective : {"gradient", "curvature", "separate"}
-        Objective that measures f for rho and for the choice of the iterate.
+        Objective that measures f for rho, for the choice of the iterate and for line-search damping.
     rho_every : int
         Updates between two that are measured, 1 or more. The others take the last iterate of CG as it is, without rho
         and line search. An update whose quadratic promises more than a quarter of the loss is measured, and so are all
@@ -284,7 +284,10 @@ class HessianFreeOptions:
     rho_model: str = option(
         "damped", choice, RHO_MODELS, help="Whether the quadratic q in rho includes the damping.", needs=(DAMPED,)
     )
-    rho_objective: str = option("gradient", choice, RHO_OBJECTIVES, help="Batch on which the loss in rho is measured.")
+    rho_objective: str = option(
+        "gradient", choice, RHO_OBJECTIVES,
+        help="Batch on which the loss in rho is measured, and the losses of {damping:line-search}.",
+    )  # fmt: skip
     rho_every: int = option(
         1, count, 1,
         help="Measure rho once in this many updates; the others take their step without a trial loss.",

@@ -95,8 +95,9 @@ class DirectionSearch:
     """Line-search damping: a second iterate x_f follows the directions of CG as far as they lower the true loss.
 
     eps_i starts at 1 and is multiplied by tau while the loss falls. A direction is a gain only if its best trial is
-    below the loss at theta + x_f. `loss` takes a displacement (n,) from theta; x and f are the start and the loss
-    there.
+    below the loss at theta + x_f. Algorithm 5 as printed would also follow a direction whose second trial is not below
+    the first, although both are above that loss. `loss` takes a displacement (n,) from theta; x and f are the start and
+    the loss there.
 
     References: SPEC 5; [K] 3.31-3.32, Algorithm 5.
 
