@@ -12,6 +12,7 @@ import os
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, NoReturn
@@ -33,7 +34,12 @@ _KINDS = (
     (stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )  # fmt: skip
-_REPARSE_POINT = 0x400  # of Windows: links and junctions
+_NAME_OF_ANOTHER = 0x20000000
+"""Bit of the reparse tags of Windows that links and junctions have, but not files of OneDrive."""
+BUSY_SECONDS = 3.0
+"""Seconds for which `replace` waits for another program to close a file."""
+_BUSY = (5, 32, 33)
+"""Error codes of Windows: access denied, sharing violation, lock violation."""
 
 
 def open_to_read(path: str | os.PathLike[str], *, links: bool = True) -> BinaryIO:
@@ -104,6 +110,8 @@ def _open(path: str | os.PathLike[str], flags: int, links: bool) -> int:
     except OSError:
         if not links:
             _refuse_link(path)  # the system's own reason is "Too many levels of symbolic links"
+        if os.path.isdir(path):  # that of Windows is "Permission denied"
+            raise OSError(errno.EISDIR, "it is a folder, not a regular file") from None
         raise
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
@@ -118,7 +126,7 @@ def _refuse_link(path: str | os.PathLike[str]) -> None:
     """Raise OSError if a path is a link."""
     with contextlib.suppress(FileNotFoundError):
         found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode) or getattr(found, "st_file_attributes", 0) & _REPARSE_POINT:
+        if stat.S_ISLNK(found.st_mode) or getattr(found, "st_reparse_tag", 0) & _NAME_OF_ANOTHER:
             raise OSError(errno.ELOOP, "it is a link, and the files of a run are not opened through links")
 
 
@@ -148,7 +156,7 @@ def write_together(contents: Mapping[str | os.PathLike[str], bytes | str]) -> No
                     file.flush()
                     os.fsync(file.fileno())
             for temporary, path in written:
-                os.replace(temporary, path)
+                replace(temporary, path)
         except BaseException:
             for temporary, _ in written:
                 with contextlib.suppress(OSError):
@@ -158,6 +166,23 @@ def write_together(contents: Mapping[str | os.PathLike[str], bytes | str]) -> No
         refuse_to_write(path, error)
     for folder in dict.fromkeys(path.parent for _, path in written):
         _flush_folder(folder)
+
+
+def replace(old: Path, new: Path) -> None:
+    """Rename a file, as `os.replace` does, but on Windows wait for a moment if another program has `new` open.
+
+    Windows refuses to replace an open file. A virus scanner has it open for a moment, as does a command that reads the
+    folder of a run.
+    """
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            os.replace(old, new)
+            return
+        except PermissionError as error:
+            if getattr(error, "winerror", None) not in _BUSY or time.monotonic() > end:
+                raise
+        time.sleep(0.02)
 
 
 def append_line(path: str | os.PathLike[str], line: str) -> None:

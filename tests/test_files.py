@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.windows import needs_proc, refuse_open_files
 
 from hfrnn import files
-from hfrnn.files import is_regular, memory_share, open_to_append, open_to_read, read_bytes
+from hfrnn.errors import StorageError
+from hfrnn.files import is_regular, memory_share, open_to_append, open_to_read, read_bytes, write_atomic
 
 posix = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes and devices with names are of POSIX systems")
 
@@ -48,6 +52,48 @@ def test_a_link_is_followed_only_where_that_is_allowed(tmp_path: Path, monkeypat
         with pytest.raises(OSError, match="it is a link, and the files of a run are not opened through links"):
             opened(tmp_path / "link")
         opened(tmp_path / "file").close()
+
+
+def test_a_folder_is_named_where_the_system_says_permission_denied(tmp_path: Path, monkeypatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(IsADirectoryError, match="it is a folder, not a regular file"):
+        read_bytes(tmp_path, 100)
+
+
+@pytest.mark.parametrize(("tag", "is_link"), [(0xA0000003, True), (0x9000001A, False)], ids=["junction", "OneDrive"])
+def test_of_reparse_points_only_other_names_are_links(tmp_path: Path, monkeypatch, tag: int, is_link: bool) -> None:
+    class Found:
+        st_mode, st_file_attributes, st_reparse_tag = stat.S_IFREG, 0x400, tag
+
+    (tmp_path / "file").write_bytes(b"dear")
+    monkeypatch.delattr(os, "O_NOFOLLOW", raising=False)
+    monkeypatch.setattr(files.os, "lstat", lambda path: Found)
+    if is_link:
+        with pytest.raises(OSError, match="it is a link"):
+            read_bytes(tmp_path / "file", 4, links=False)
+    else:
+        assert read_bytes(tmp_path / "file", 4, links=False) == b"dear"
+
+
+@needs_proc
+def test_a_file_that_is_open_for_a_moment_is_replaced_also_on_windows(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "file").write_text("old")
+    refused = refuse_open_files(monkeypatch)
+    reader = open(tmp_path / "file")  # noqa: SIM115
+    later = threading.Timer(0.1, reader.close)
+    later.start()
+    write_atomic(tmp_path / "file", "new")
+    later.join()
+    assert refused[0] == "file"
+    assert (tmp_path / "file").read_text() == "new"
+    monkeypatch.setattr(files, "BUSY_SECONDS", 0.05)
+    with open(tmp_path / "file"), pytest.raises(StorageError, match="cannot write .*cannot access the file"):
+        write_atomic(tmp_path / "file", "newer")
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "new"
 
 
 def test_a_file_with_a_second_name_is_read_but_not_appended_to(tmp_path: Path) -> None:

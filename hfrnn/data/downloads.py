@@ -23,6 +23,7 @@ from urllib.parse import urljoin, urlsplit
 from hfrnn._version import __version__
 from hfrnn.data.addresses import DOWNLOADS, Remote
 from hfrnn.errors import HfrnnError, InputError, Message, PerReader
+from hfrnn.files import replace
 
 TIMEOUT = 30.0
 """Seconds to wait for the next byte before a request fails."""
@@ -140,7 +141,7 @@ def fetch(
             with open(path, "rb+") as file:
                 os.fsync(file.fileno())
         for path in ready:
-            os.replace(path, folder / path.name)
+            replace(path, folder / path.name)
     return Fetched(files, tuple(origins), True)
 
 
