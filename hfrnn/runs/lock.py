@@ -14,6 +14,8 @@ from hfrnn.files import HELD, open_to_append, try_lock
 
 NAME = ".lock"
 """Name of the locked file in the folder. It holds the process id and the name of the machine."""
+MOST_TRIES = 1000
+"""Times that a lock is tried which its last holder removes in the same moment."""
 
 
 class FolderLock:
@@ -29,7 +31,9 @@ class FolderLock:
 
     def acquire(self) -> None:
         """Take the lock; do nothing if this object holds it already. An InputError says which process holds it."""
-        while self._held is None:
+        if self._held is not None:
+            return
+        for _ in range(MOST_TRIES):
             file = self._open()
             try:
                 try_lock(file)
@@ -47,16 +51,24 @@ class FolderLock:
                     file.truncate(0)
                     file.seek(0)
                     file.write(f"{os.getpid()} {platform.node()}\n".encode())
-            else:  # its last holder has removed it in the meantime
-                file.close()
+                return
+            file.close()  # its last holder has removed it in the meantime
+        raise StorageError(
+            f"cannot lock {self._file}: the file system gives the file another number each time that it is opened; "
+            "choose a folder on another disk"
+        )
 
     def release(self) -> None:
         """Release the lock and delete its file; do nothing if the lock is not held."""
         if self._held is None:
             return
         if self._names(self._held):  # else the folder, or the lock in it, is another one by now
-            with contextlib.suppress(OSError):  # some systems cannot delete an open file; it does no harm
+            try:
                 self._file.unlink()
+            except OSError:  # Windows deletes no open file, so not that of another holder either
+                self._held.close()
+                with contextlib.suppress(OSError):
+                    self._file.unlink()
         self._held.close()
         self._held = None
 

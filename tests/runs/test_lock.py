@@ -16,6 +16,7 @@ from support.run_states import assert_same
 from support.stops import load_update
 from support.terminal import COMMAND
 from support.tiny_runs import snapshot, text_file, tiny_train
+from support.windows import needs_proc, refuse_open_files
 
 import hfrnn
 from hfrnn.errors import InputError, StorageError
@@ -130,6 +131,23 @@ def test_a_lock_file_that_its_holder_takes_away_in_between_is_made_again(tmp_pat
         FolderLock(tmp_path).acquire()
     mine.release()
     mine.release()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_system_without_lasting_numbers_of_files_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    tries = iter([False] * 5000)
+    monkeypatch.setattr(os.path, "samestat", lambda *_: next(tries))
+    with pytest.raises(StorageError, match="cannot lock .*: the file system gives the file another number each time"):
+        FolderLock(tmp_path).acquire()
+
+
+@needs_proc
+def test_the_lock_is_deleted_where_an_open_file_cannot_be(tmp_path: Path, monkeypatch: Any) -> None:
+    refused = refuse_open_files(monkeypatch)
+    held = FolderLock(tmp_path)
+    held.acquire()
+    held.release()
+    assert refused == [".lock"]
     assert not list(tmp_path.iterdir())
 
 
