@@ -90,7 +90,7 @@ def test_a_file_that_is_open_for_a_moment_is_replaced_also_on_windows(tmp_path: 
     assert refused[0] == "file"
     assert (tmp_path / "file").read_text() == "new"
     monkeypatch.setattr(files, "BUSY_SECONDS", 0.05)
-    with open(tmp_path / "file"), pytest.raises(StorageError, match="cannot write .*cannot access the file"):
+    with open(tmp_path / "file"), pytest.raises(StorageError, match=r"cannot write .*cannot access the file"):
         write_atomic(tmp_path / "file", "newer")
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_text() == "new"

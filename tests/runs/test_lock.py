@@ -137,7 +137,7 @@ def test_a_lock_file_that_its_holder_takes_away_in_between_is_made_again(tmp_pat
 def test_a_file_system_without_lasting_numbers_of_files_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     tries = iter([False] * 5000)
     monkeypatch.setattr(os.path, "samestat", lambda *_: next(tries))
-    with pytest.raises(StorageError, match="cannot lock .*: the file system gives the file another number each time"):
+    with pytest.raises(StorageError, match=r"cannot lock .*: the file system gives the file another number each time"):
         FolderLock(tmp_path).acquire()
 
 
