@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that a terminal obeys, that reorder a line, or that no encoding has; but not tab and newline."""
+
+_NOT_ASCII = re.compile(rf"{_UNSAFE.pattern}|[^\x00-\x7f]")
+_PLAIN_ON_WINDOWS = re.compile(r"[\w.:/\\=+-]+")
+"""Words that the shells of Windows read unchanged; a comma makes two words in PowerShell."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -59,17 +65,26 @@ def one_line(text: str) -> str:
     return visible(text).replace("\n", "\\n")
 
 
-def escaped(document: str) -> str:
-    r"""Return JSON or TOML that is safe on a terminal: in its strings, control characters are written as `\u001b`."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+def escaped(document: str, encoding: str = "utf-8") -> str:
+    r"""Return JSON or TOML that is safe on a terminal: in its strings, control characters are written as `\u001b`.
+
+    With another `encoding` than UTF-8, everything that is not ASCII is written so, as TOML does it.
+    """
+    unsafe = _UNSAFE if codecs.lookup(encoding).name == "utf-8" else _NOT_ASCII
+
+    def escape(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+    return unsafe.sub(escape, document)
 
 
 def shell_command(words: Iterable[str]) -> str:
-    r"""Return a command on one line that bash and zsh split into exactly these words.
+    r"""Return a command on one line that bash and zsh split into exactly these words; on Windows, one for its shells.
 
     A word with control characters is quoted as `$'a\nb'`, byte for byte.
     """
-    return " ".join(map(_quoted, words))
+    return " ".join(map(_quoted_for_windows if sys.platform == "win32" else _quoted, words))
 
 
 def _escape(code: int) -> str:
@@ -80,6 +95,13 @@ def _quoted(word: str) -> str:
     if not _UNSAFE.search(word) and "\n" not in word and "\t" not in word:
         return shlex.quote(word)
     return "$'" + "".join(map(_quoted_character, word)) + "'"
+
+
+def _quoted_for_windows(word: str) -> str:
+    """Return a word in quotes of cmd.exe and PowerShell; a backslash before a quote is doubled."""
+    if _PLAIN_ON_WINDOWS.fullmatch(word):
+        return word
+    return '"' + re.sub(r'(\\*)("|$)', lambda found: found[1] * 2 + (found[2] and '\\"'), one_line(word)) + '"'
 
 
 def _quoted_character(character: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -58,3 +59,10 @@ def test_bash_reads_a_command_as_the_same_words() -> None:
     assert "\n" not in command
     done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
     assert done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1] == words
+
+
+def test_a_command_on_windows_has_the_quotes_of_its_shells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    spaced = ["C:\\my runs\\", 'say "no" \\', r"\\server\a b", ""]
+    assert shell_command(spaced) == subprocess.list2cmdline(spaced)
+    assert shell_command([r"C:\runs\book-2", "8,8", "a\nb"]) == r'C:\runs\book-2 "8,8" "a\nb"'

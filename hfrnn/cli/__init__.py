@@ -36,7 +36,7 @@ from hfrnn.cli.train import train
 from hfrnn.cli.under_mpi import refuse_ranks, silence_followers, wait_for_report
 from hfrnn.errors import HfrnnError
 from hfrnn.ranks.one import launched
-from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Response, handle_signals
+from hfrnn.training.signals import Interrupted, Response, handle_signals, is_closed_output
 from hfrnn.wording import one_line
 
 EXAMPLES = """\b
@@ -68,6 +68,7 @@ class _Commands(click.Group):
     def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
         """Run the command. Every error, also one of the output, becomes a sentence and an exit status."""
         run: Callable[..., Any] = super().main
+        more.setdefault("windows_expand_args", False)  # which would replace patterns and %NAME% also in quotes
         if not standalone_mode:
             return run(*args, standalone_mode=False, **more)
         silence_followers()
@@ -109,7 +110,7 @@ class _Commands(click.Group):
                 return result
             except (KeyboardInterrupt, OSError) as error:
                 interruption.response = Response.NOTED
-                stopped = isinstance(error, KeyboardInterrupt) or error.errno in CLOSED_OUTPUT
+                stopped = isinstance(error, KeyboardInterrupt) or is_closed_output(error)
                 if stopped and interruption.saved is not None:
                     raise _Failure(Interrupted(interruption.saved)) from None
                 if isinstance(error, KeyboardInterrupt):

@@ -21,6 +21,7 @@ import click
 
 from hfrnn.choices import AUTO
 from hfrnn.errors import MissingExtraError
+from hfrnn.training.signals import is_broken_pipe
 from hfrnn.wording import escaped, one_line, visible
 
 if TYPE_CHECKING:
@@ -42,8 +43,12 @@ def say_json(value: Any) -> None:
 
 
 def say_document(document: str) -> None:
-    """Write JSON or TOML to stdout so that it can be read back; control characters become escapes of its strings."""
-    click.echo(escaped(document), nl=False)
+    """Write JSON or TOML to stdout so that it can be read back.
+
+    In its strings, control characters become escapes, and so does all that is not ASCII unless stdout is UTF-8: a pipe
+    of Windows is not, and PowerShell decodes what it gets by yet another table.
+    """
+    click.echo(escaped(document, sys.stdout.encoding or "utf-8"), nl=False)
 
 
 def say_lines(lines: Iterable[str]) -> None:
@@ -53,7 +58,16 @@ def say_lines(lines: Iterable[str]) -> None:
 
 
 def say_data(text: str) -> None:
-    """Write a generated text or a path to stdout: unchanged to a pipe or file; a terminal gets it as from `say`."""
+    """Write a generated text to stdout: to a pipe or file unchanged, in UTF-8; a terminal gets it as from `say`."""
+    if sys.stdout.isatty():
+        say(text)
+    else:
+        click.echo(f"{text}\n".encode("utf-8", "backslashreplace"), nl=False)
+
+
+def say_path(path: str | os.PathLike[str]) -> None:
+    """Write a path to stdout, in the encoding that scripts expect: unchanged, but to a terminal as from `say`."""
+    text = os.fspath(path)
     click.echo(visible(text) if sys.stdout.isatty() else text, color=True)  # without `color`, click drops escape codes
 
 
@@ -106,7 +120,7 @@ class LiveFile:
 
 def raise_broken_pipe(error: OSError) -> None:
     """Raise an error of the output again if the reader of a pipe has gone."""
-    if error.errno == errno.EPIPE:
+    if is_broken_pipe(error):
         raise error
 
 
@@ -138,7 +152,7 @@ def prepare_streams() -> None:
 
 def is_lost_output(error: OSError) -> bool:
     """Return whether an error is one of writing to a standard stream: only click, rich and this module write there."""
-    if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EBADF):
+    if error.filename is not None or not (is_broken_pipe(error) or error.errno in (errno.ENOSPC, errno.EBADF)):
         return False
     writers = {"click", "rich", __name__}
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
@@ -181,6 +195,6 @@ def show_failure(error: click.ClickException) -> int:
 
 def show_lost_output(error: OSError) -> int:
     """Tell that stdout cannot be written to, and return the exit status. A closed pipe is no error of ours."""
-    if error.errno != errno.EPIPE:
+    if not is_broken_pipe(error):
         say(f"Error: cannot write to stdout ({error.strerror})", err=True)
     return 1

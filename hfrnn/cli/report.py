@@ -6,7 +6,7 @@ import click
 
 from hfrnn.cli.arguments import force_option, kernel_option
 from hfrnn.cli.completion import files, run_folders
-from hfrnn.cli.output import say_data
+from hfrnn.cli.output import say_path
 
 EXAMPLES = """\b
 Examples:
@@ -29,4 +29,4 @@ def report(runs: tuple[str, ...], output: str | None, force: bool) -> None:
     """
     from hfrnn.report import write_report
 
-    say_data(str(write_report(runs, output, force)))
+    say_path(write_report(runs, output, force))

@@ -12,7 +12,7 @@ import click
 from hfrnn.cli.arguments import check_data, name_file
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.flags import TrainCommand, parsed, show_all
-from hfrnn.cli.output import make_console, say, say_data, say_document, say_json, say_lines, telling_of_compilation
+from hfrnn.cli.output import make_console, say, say_document, say_json, say_lines, say_path, telling_of_compilation
 from hfrnn.cli.under_mpi import has_to_start, launched_together, start_ranks
 from hfrnn.data.kinds import kind_of
 from hfrnn.errors import HfrnnWarning, InputError, Message, UncachedWarning
@@ -151,7 +151,7 @@ def _train(
     if as_json:
         say_json({"folder": str(result.folder), **result.summary})
     elif display is None:
-        say_data(str(result.folder))
+        say_path(result.folder)
     else:
         say_lines(["", *result_lines(result)])
         if result.summary["sample"] is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import tomllib
@@ -308,7 +309,8 @@ def read_toml(path: str | Path, *, links: bool = True) -> Tables:
     except (OSError, ValueError) as error:
         raise InputError(f"configuration {path} cannot be read ({reason_of(error)}): give a TOML file") from error
     try:
-        table = tomllib.loads(content.decode("utf-8"))
+        utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as `>` of Windows' PowerShell writes
+        table = tomllib.loads(content.decode("utf-16" if utf_16 else "utf-8-sig"))
     except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, and of a number with too many digits
         raise InputError(f"configuration {path} is not TOML ({error}): correct it") from error
     followed, versions = (found if isinstance(found := table.pop(name, {}), dict) else {}

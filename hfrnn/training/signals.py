@@ -1,4 +1,4 @@
-"""Signals that end a command: SIGINT (Ctrl-C), SIGTERM, SIGHUP of a closed terminal, and SIGUSR1.
+"""Signals that end a command: SIGINT (Ctrl-C), SIGTERM, SIGHUP of a closed terminal, SIGUSR1, and SIGBREAK of Windows.
 
 `mpiexec` forwards SIGUSR1 to the ranks and waits for them, and a batch system may send it before its time limit.
 """
@@ -9,6 +9,7 @@ import _thread
 import contextlib
 import errno
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,14 +20,24 @@ from typing import Any
 
 from hfrnn.errors import INTERRUPTED, HfrnnError, Message
 
-SIGNALS = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
-"""Names of the signals that end a run. Windows has no SIGUSR1 and no SIGHUP."""
+SIGNALS = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP", "SIGBREAK")
+"""Names of the signals that end a run. Windows has no SIGUSR1 and no SIGHUP, and alone has SIGBREAK (Ctrl-Break)."""
 CLEANUP_SECONDS = 2.0
 """Seconds after a signal has taken effect in which further signals are ignored, so that cleanup is not interrupted."""
 RETRY_SECONDS = 0.02
 """Seconds until a signal that came during an import is delivered again."""
-CLOSED_OUTPUT = (errno.EPIPE, errno.EIO)
-"""Error codes of writing to a pipe without a reader and to a closed terminal."""
+
+
+def is_broken_pipe(error: OSError) -> bool:
+    """Return whether an error is one of writing to a pipe without a reader, for which Windows says EINVAL."""
+    return error.errno == errno.EPIPE or (
+        sys.platform == "win32" and error.errno == errno.EINVAL and error.filename is None
+    )
+
+
+def is_closed_output(error: OSError) -> bool:
+    """Return whether an error is one of writing to a pipe without a reader or to a closed terminal."""
+    return is_broken_pipe(error) or error.errno == errno.EIO
 
 
 class Interrupted(HfrnnError):

@@ -68,11 +68,11 @@ from hfrnn.training.setup import (
     validation_objective,
 )
 from hfrnn.training.signals import (
-    CLOSED_OUTPUT,
     Interrupted,
     Interruption,
     Response,
     handle_signals,
+    is_closed_output,
     saying_what_is_saved,
 )
 
@@ -326,7 +326,7 @@ class Trainer(TrainingRun):
                 self._call(lambda callback: callback.on_start(self))
                 summary = state.write_summary(self._loop(), self._sample)
         except (UpdateInterrupted, KeyboardInterrupt, OSError) as error:
-            if isinstance(error, OSError) and not interruption.seen and error.errno not in CLOSED_OUTPUT:
+            if isinstance(error, OSError) and not interruption.seen and not is_closed_output(error):
                 raise
             interruption.response = Response.NOTED
             self.folder.lock.check()

@@ -112,7 +112,9 @@ def test_an_unknown_prime_is_named_or_skipped(run: Path) -> None:
     assert call("sample", run, "--prime", "Thé", "--unknown", "skip", "--length", 5).stdout.startswith("Th")
 
 
-def test_a_terminal_that_lacks_a_character_gets_its_number(tmp_path: Path) -> None:
+def test_what_lacks_a_character_gets_its_number_but_a_sample_is_unchanged(tmp_path: Path) -> None:
     run = tiny_train(tmp_path, text=text_file(tmp_path, TEXT.replace("fox", "fęx"))).folder
-    drawn = CliRunner(charset="latin-1").invoke(main, ["sample", str(run), "--allowed", "ę", "--length", "2"])
-    assert (drawn.exit_code, drawn.stdout_bytes) == (0, b"\\u0119\\u0119\n")
+    latin = CliRunner(charset="latin-1")
+    assert latin.invoke(main, ["evaluate", "ę"]).stderr_bytes.startswith(b"Error: \\u0119 is not a run folder")
+    drawn = latin.invoke(main, ["sample", str(run), "--allowed", "ę", "--length", "2"])
+    assert (drawn.exit_code, drawn.stdout_bytes) == (0, "ęę\n".encode())
