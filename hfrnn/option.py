@@ -34,6 +34,10 @@ def argument(name: str, value: object = "") -> str:
     return f"{{{name}:{value}}}" if value != "" else f"{{{name}}}"
 
 
+SLASHES = ("/", "\\")
+"""Ends of the path of a folder, which may be one of another system."""
+
+
 def listed(value: Any) -> tuple[Any, ...]:
     """Return the value of an option that takes one or several as a tuple; empty for None."""
     return () if value is None else value if isinstance(value, tuple) else (value,)

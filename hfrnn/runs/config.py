@@ -7,7 +7,7 @@ import contextlib
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple, NoReturn
 
 from hfrnn.checks import instance, near_hint
@@ -17,7 +17,7 @@ from hfrnn.data.kinds.data_kind import DataKind
 from hfrnn.errors import InputError, Message, MissingExtraError, reason_of
 from hfrnn.files import CONFIGURATION, read_bytes
 from hfrnn.losses import LOSSES, loss_options
-from hfrnn.option import Option, absolute, argument, either, listed, option_key
+from hfrnn.option import SLASHES, Option, absolute, argument, either, listed, option_key
 from hfrnn.runs.defaults import dependent, suited
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import DEFAULT_MINUTES, run_options
@@ -453,7 +453,12 @@ def files_of(config: TrainConfig, name: str) -> tuple[str, ...]:
     paths = tuple(map(str, listed(config.values.get(name))))
     if name == "targets" and not {*paths} <= {str(each) for each in config.kind.files(config.values)}:
         return ()  # names of columns, or of datasets such as /session/rates
-    return paths if all(map(os.path.isabs, paths)) else ()
+    return paths if all(map(_is_absolute, paths)) else ()
+
+
+def _is_absolute(path: str) -> bool:
+    """Return whether a path begins at a root of POSIX or of Windows: the run may come from another system."""
+    return PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute()
 
 
 def beside(config: TrainConfig, run: Path) -> TrainConfig:
@@ -472,8 +477,8 @@ def beside(config: TrainConfig, run: Path) -> TrainConfig:
 
 
 def _beside(path: str, run: Path) -> str:
-    name = os.path.basename(path.rstrip("/" + os.sep))
-    end = os.sep if path.endswith(("/", os.sep)) else ""
+    name = (PureWindowsPath if PureWindowsPath(path).is_absolute() else PurePath)(path).name
+    end = os.sep if path.endswith(SLASHES) else ""
     places = (os.path.join(folder, name) for folder in (run.absolute().parent, run.absolute(), os.getcwd()))
     return path if os.path.exists(path) else next((place + end for place in places if os.path.exists(place)), path)
 

@@ -8,6 +8,7 @@ from support.command_line import call, refused
 from support.tiny_runs import text_file
 
 import hfrnn
+from hfrnn.data.kinds import recognised
 
 SMALL = {"arch": "rnn", "hidden": 3, "updates": 1, "backend": "numpy"}
 
@@ -56,6 +57,23 @@ def test_data_beside_the_run_or_in_the_current_folder_are_found(place, run, tmp_
         path.rename((run.parent if place == "beside" else tmp_path / "new") / path.name)
     assert call("evaluate", run).exit_code == 0
     assert call("spectrum", run, "--count", 1, "--vectors", 0).exit_code == 0
+
+
+def test_a_run_of_another_system_finds_its_data_beside_it_or_takes_them(run, tmp_path):
+    stored = (run / "config.toml").read_text()
+    for ours in (r"C:\\data\\", r"\\\\server\\data\\"):
+        (run / "config.toml").write_text(stored.replace(f"{tmp_path}/old/", ours))
+        message = refused("evaluate", run)
+        assert "there is no file" in message
+        assert "--data" in message
+        call("train", "--resume", run, "--data", *sorted((tmp_path / "old").iterdir()), "--updates", 2, "--quiet")
+        (run / "config.toml").write_text(stored.replace(f"{tmp_path}/old/", ours))
+        for path in (tmp_path / "old").iterdir():
+            (run.parent / path.name).write_bytes(path.read_bytes())
+        assert call("evaluate", run).exit_code == 0
+        for path in run.parent.glob("*.csv"):
+            path.unlink()
+    assert recognised("C:\\music\\").about == recognised("/music/").about == "MIDI music"
 
 
 def test_a_moved_text_is_accepted(tmp_path):

@@ -11,7 +11,7 @@ from hfrnn.choices import MIDI_FILES, STEPS_PER_BEAT
 from hfrnn.data.kinds.music import Music
 from hfrnn.data.kinds.number_sequences import FRACTIONS, OTHER_PARTS, TEST, VALID
 from hfrnn.errors import InputError, Message
-from hfrnn.option import Option, argument, listed
+from hfrnn.option import SLASHES, Option, argument, listed
 
 BEAT = Option(
     "steps_per_beat", int, STEPS_PER_BEAT, "Steps per beat, a quarter note, of piano rolls from MIDI files.", least=1,
@@ -39,7 +39,7 @@ class MidiFiles(Music):
     @classmethod
     def recognises(cls, data: str) -> bool:
         """Return whether a value is a MIDI file by its suffix, or a folder: one that is gone ends in a slash."""
-        return super().recognises(data) or data.endswith(("/", os.sep)) or os.path.isdir(data)
+        return super().recognises(data) or data.endswith(SLASHES) or os.path.isdir(data)
 
     @classmethod
     def check(cls, data: str) -> None:
@@ -52,7 +52,7 @@ class MidiFiles(Music):
     @classmethod
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         name, path = str(options["data"]), os.path.abspath(options["data"])
-        folder = os.path.isdir(path) or name.endswith(("/", os.sep))
+        folder = os.path.isdir(path) or name.endswith(SLASHES)
         return {"data": os.path.join(path, "") if folder else path}
 
     @classmethod
