@@ -95,7 +95,7 @@ def test_a_resolved_configuration_does_not_depend_on_the_place(tmp_path: Path, m
 
 def test_a_configuration_that_is_no_toml_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
-    path.write_bytes(b"\xff\xfe")
+    path.write_bytes(b"\xff\xfe=")
     with pytest.raises(InputError, match="not TOML"):
         read_toml(path)
     with pytest.raises(InputError, match="cannot be read"):
