@@ -40,9 +40,9 @@ def array(*shape: int) -> Any:
 
 
 def rows(*archs: str) -> list[Any]:
-    """Return rows of an architecture and a backend; loops are compiled for the lstm only, unless slow tests run."""
+    """Return rows of an architecture and a backend; loops are compiled for the rnn only, unless slow tests run."""
     every = [row for arch in archs for row in ((arch, "numpy"), pytest.param(arch, "numba", marks=IGNORED))]
-    return slow_unless(lambda arch, backend: arch == "lstm" or (backend == "numpy" and arch in QUICK), every)
+    return slow_unless(lambda arch, backend: arch in QUICK if backend == "numpy" else arch == "rnn", every)
 
 
 def only(log: recorder.Log, name: str) -> recorder.Total:
@@ -50,7 +50,7 @@ def only(log: recorder.Log, name: str) -> recorder.Total:
     return found
 
 
-@pytest.mark.parametrize(("arch", "backend"), rows("lstm", "mlstm", "hornn-fofe", "scrn"))
+@pytest.mark.parametrize(("arch", "backend"), rows("lstm", "mlstm", "hornn-fofe", "scrn", "rnn"))
 def test_a_recorder_changes_no_bit(arch: str, backend: str) -> None:
     case = case_of(arch, backend)
     objective = hfrnn.Objective(case.net, hfrnn.Batch(case.inputs, case.targets), 1)
@@ -76,7 +76,7 @@ def test_the_counted_operations_are_those_of_the_equations(arch: str, backend: s
 
 @pytest.mark.parametrize(("backend", "name"), [("numpy", "matmul"), ("numba", "add_block"), ("numba", "affine")])
 def test_a_product_that_is_left_out_is_noticed(backend: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = case_of("lstm", backend)
+    case = case_of("rnn", backend)
     _, plan = account.operations(case, 1)
     monkeypatch.delitem(recorder.PRODUCTS, name)
     with pytest.raises(click.ClickException, match=r"teach (it the function|the recorder the call that it has missed)"):
@@ -91,7 +91,7 @@ def test_code_that_takes_an_address_is_refused(take: Callable[[Any], Any]) -> No
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_smallest_case_makes_the_same_calls_but_for_sums_of_many_rows(backend: str) -> None:
-    case = case_of("lstm", backend)
+    case = case_of("rnn", backend)
     _, plan = account.operations(case, 1)
     logs, tiny = account.recorded(case, plan), account.recorded(*account.smallest(case, plan), details=False)
     assert logs["product"].calls > (6 * case.T if backend == "numpy" else 10)  # in each of two shards

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 
+@pytest.mark.slow
 def test_every_alternative_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alternatives, "LOOKUPS", ((3, 4, 10),))
     monkeypatch.setattr(alternatives, "STEPS", ((2, 3, 12),))

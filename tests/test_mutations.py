@@ -57,6 +57,7 @@ def test_an_operator_changes_what_it_names_and_nothing_else(operator: str, state
 # ---------------------------------------------------------------------- the table
 
 
+@pytest.mark.nightly
 def test_every_file_has_tests_and_every_equivalent_a_reason_and_a_source_line() -> None:
     found = mutations.every_mutant(PROJECT)
     files = mutations.targets(PROJECT)

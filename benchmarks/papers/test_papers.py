@@ -112,6 +112,7 @@ def test_validation_chooses_the_trial_and_only_its_test_part_is_read_once(table,
     assert (ours["weights"], ours["symbols_scored"]) == (net.n_parameters, len(text) - 1)
 
 
+@pytest.mark.slow
 def test_the_best_weights_are_scored_and_not_the_last(table: Table, tmp_path: Path) -> None:
     flat = text_file(tmp_path, "".join(sorted(set(TEXT))) * 20, "flat.txt")  # the more is learned, the worse
     options = {**table.cells[0].options, "valid": str(flat), "fractions": (0.8, 0.0, 0.2), "learning_rate": 1.0}
@@ -218,6 +219,7 @@ def test_more_epochs_lengthen_the_runs_of_a_finished_cell(table: Table, tmp_path
     same_bits([run_of(folder) for folder in (tmp_path, tmp_path / "whole")])
 
 
+@pytest.mark.slow
 def test_without_names_all_cells_are_run_and_a_part_without_test_is_scored(table: Table, tmp_path: Path) -> None:
     table = Table("tiny", table.title, table.cells, {"rate-0.3": {"learning_rate": 0.3}}, 1, part="valid")
     done(table, tmp_path)

@@ -3,6 +3,7 @@
 import math
 import tracemalloc
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -297,8 +298,7 @@ def test_a_device_expects_room_for_the_copies_of_cupy(use, monkeypatch):
     assert found[1] - found[0] == pytest.approx(planner.MARGIN * 2 * 4 * 256 * 25 * B, abs=2)  # two copies of U
 
 
-@pytest.mark.parametrize("use", [Use.LOSS, Use.GRADIENT, Use.OPERATOR])
-@pytest.mark.parametrize("checkpoint", [None, 7])
+@pytest.mark.parametrize(("checkpoint", "use"), one_in(2, product([None, 7], [Use.LOSS, Use.GRADIENT, Use.OPERATOR])))
 def test_what_a_plan_expects_of_a_closed_loop_is_near_to_what_is_taken(checkpoint, use):
     net, T, B = hfrnn.Network("gru", 12, 24, 12, loss="squared"), 200, 128
     plan = make_plan(net, T, B, checkpoint, symbols=False, use=use, loops=True)

@@ -105,7 +105,7 @@ def test_other_kernels_plans_and_sweeps_multiply_one_after_another(arch, plan, m
 def test_columns_of_other_types_are_converted_or_refused():
     rng = np.random.default_rng(0)
     batch = hfrnn.Batch(rng.standard_normal((4, 6, 3)), rng.standard_normal((4, 6, 2)))
-    net = hfrnn.Network("lstm", 3, 12, 2, loss="squared", backend="numba")  # compiled by test_numba.py too
+    net = hfrnn.Network("rnn", 3, 12, 2, loss="squared", backend="numba")  # compiled by test_numba.py too
     G = net.gauss_newton(net.init(seed=0), batch)
     V = rng.integers(2, size=(net.n_parameters, 3))
     assert (G @ V).dtype == np.float32

@@ -20,7 +20,7 @@ from hfrnn.kernels.registry import choose_backend, kernel_class, resolve_backend
 pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
 ARCHITECTURES = tuple(arch for arch in hfrnn.architectures() if kernel_class(arch, "numba") is not kernel_class(arch))
 COMPILED = [case for case in cases() if case.arch in ARCHITECTURES]
-QUICK = ("lstm",)
+QUICK = ("rnn",)
 """Compiled in single precision by the quick tests; all architectures are in double precision."""
 every_arch = pytest.mark.parametrize("arch", slow_unless(QUICK.__contains__, ARCHITECTURES))
 
