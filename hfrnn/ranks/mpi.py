@@ -28,7 +28,7 @@ from hfrnn.arrays.backend import HostArray
 from hfrnn.arrays.vectors import Scalar, fetch
 from hfrnn.checks import wrong
 from hfrnn.errors import INTERRUPTED, InputError, Message, MissingExtraError, RankError, how_to_install
-from hfrnn.ranks.one import ALONE, Ranks, additions_between, launched, owned, roots, total
+from hfrnn.ranks.one import ALONE, Ranks, additions_between, launched, owned, refuse_windows, roots, total
 
 RANK_TIMEOUT = 300.0
 """Default number of seconds that a rank waits for another one."""
@@ -303,6 +303,7 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def _import_mpi() -> Any:
+    refuse_windows()
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # mpi4py without an MPI library raises RuntimeError

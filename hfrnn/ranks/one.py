@@ -12,9 +12,12 @@ of a node into R nearly equal parts. If R is a power of two, each rank therefore
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hfrnn.errors import InputError
 
 if TYPE_CHECKING:  # else every command would load NumPy for its help page
     from hfrnn.arrays.backend import HostArray
@@ -106,6 +109,12 @@ def launched() -> tuple[int, int]:
         if os.environ.get(size, "").isdecimal() and os.environ.get(rank, "").isdecimal():
             return int(os.environ[size]), int(os.environ[rank])
     return 1, 0
+
+
+def refuse_windows() -> None:
+    """Raise InputError on Windows, whose MPI ends the ranks at a signal before they save."""
+    if sys.platform == "win32":
+        raise InputError("several ranks are not supported on Windows: train in one process, or use Linux or macOS")
 
 
 ALONE_IN_SLURM = "Slurm has started {} tasks, and each trains alone: start them with mpiexec to share a run"

@@ -85,6 +85,22 @@ def test_another_number_of_ranks_than_the_launchers_is_refused(monkeypatch: pyte
     assert not under_mpi.has_to_start(2)
 
 
+def test_an_mpiexec_that_speaks_in_another_encoding_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = tmp_path / "mpiexec"
+    launcher.write_bytes(b"#!/bin/sh\necho 'Biblioth\xe8que MPI'\n")
+    launcher.chmod(0o755)
+    monkeypatch.setattr(under_mpi.shutil, "which", lambda name, path: str(launcher))
+    assert under_mpi.mpiexec() == [str(launcher)]
+
+
+def test_several_ranks_on_windows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert "several ranks are not supported on Windows: train in one" in refused("train", "--ranks", 2)
+    for size in ("PMI_SIZE", "PMI_RANK"):  # of Microsoft's mpiexec
+        monkeypatch.setenv(size, "2" if size == "PMI_SIZE" else "0")
+    assert "several ranks are not supported on Windows: train in one" in refused("train")
+
+
 def test_without_mpiexec_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(under_mpi.shutil, "which", lambda name, path: None)
     assert "several ranks need mpiexec: install the extra mpi (pip install " in refused("train", "--ranks", 2)
@@ -92,21 +108,16 @@ def test_without_mpiexec_one_sentence_says_what_to_install(monkeypatch: pytest.M
 
 @pytest.mark.nightly
 @needs_mpi
-def test_its_exit_code_is_that_of_the_ranks_also_on_a_system_without_some_signals(tmp_path: Path) -> None:
-    code = "import signal; del signal.SIGUSR1, signal.SIGHUP; from hfrnn.cli import main; main()"
-    command = [sys.executable, "-c", code, "train", "nothing.txt", "--ranks", "2"]
-    ended = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert "Error: there is no file " in ended.stderr
+def test_its_exit_code_is_that_of_the_ranks(tmp_path: Path) -> None:
+    code, out, err = _ended(_start(tmp_path, "nothing.txt", "--ranks", 2))
+    assert (code, out) == (2, "")
+    assert "Error: there is no file " in err
 
 
 @needs_mpi
-@pytest.mark.parametrize("user", [None, 0, 1])
-def test_only_root_needs_the_permission_of_open_mpi(user: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    if user is None:
-        monkeypatch.delattr(os, "geteuid")  # as on Windows
-    else:
-        monkeypatch.setattr(os, "geteuid", lambda: user)
+@pytest.mark.parametrize("user", [0, 1])
+def test_only_root_needs_the_permission_of_open_mpi(user: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
     command = under_mpi.mpiexec()
     if "--oversubscribe" in command:  # Open MPI
         assert ("--allow-run-as-root" in command) == (user == 0)
