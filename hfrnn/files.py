@@ -95,7 +95,7 @@ def memory_share(divisor: int) -> int:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with contextlib.suppress(ValueError, OSError):
-            total = min(total, int(Path(limit).read_text()))
+            total = min(total, int(Path(limit).read_text("ascii")))
     return total // divisor
 
 

@@ -14,9 +14,12 @@ from typing import Any
 
 import click
 import pytest
+import support.windows
 from support.command_line import call, refused
+from support.run_states import assert_same
 from support.terminal import COMMAND
-from support.tiny_runs import tiny_train
+from support.tiny_runs import FLAGS, text_file, tiny_train
+from support.windows import needs_proc
 
 from hfrnn.cli import main, output
 from hfrnn.training.signals import Interrupted
@@ -99,3 +102,60 @@ def test_ctrl_break_of_windows_interrupts_a_run(tmp_path: Path, monkeypatch: Any
             tiny_train(tmp_path, callbacks=(Breaks(),))
     finally:
         signal.signal(signal.SIGUSR2, before)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+
+flags, name = sys.argv[1:], "here"
+
+
+def run(*words):
+    from hfrnn.__main__ import main
+
+    sys.argv = ["hfrnn", *words]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code
+
+
+def all_of_them():
+    assert not run("train", "text.txt", *flags, "--quiet", "--out", name, "--keep", "1")
+    assert not run("train", "--resume", name, "--updates", "4")
+    assert not run("evaluate", name, "--per-symbol", f"{name}.jsonl")
+    assert not run("sample", name, "--length", "9")
+    assert not run("report", name, "--force")
+    assert not run("export", name, f"{name}-c", "--to", "c")
+    assert not run("info")
+
+
+all_of_them()
+name = "there"
+from support.windows import become_windows
+become_windows()
+all_of_them()
+assert sorted(each.name for each in Path("here").iterdir()) == sorted(each.name for each in Path("there").iterdir())
+
+from hfrnn.runs.lock import FolderLock
+
+held = FolderLock(Path("there"))
+held.acquire()
+assert run("train", "--resume", "there", "--updates", "5") == 2
+held.release()
+"""
+
+
+@pytest.mark.slow
+@needs_proc
+def test_the_commands_work_and_give_the_same_bits_where_python_is_that_of_windows(tmp_path: Path) -> None:
+    text_file(tmp_path)
+    tests = Path(support.windows.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-X", "warn_default_encoding", "-c", SCRIPT, *FLAGS], cwd=tmp_path, capture_output=True,
+        text=True, check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tests.parent, tests)))},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("in use by process") == done.stderr.count("Error") == 1
+    assert_same(tmp_path / "here", tmp_path / "there")

@@ -27,8 +27,8 @@ INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 @cache
 def source(name: str, dtype: str, sequences: int = SEQUENCES[0], threads: int = THREADS) -> str:
     """Return the whole source `name`.cu, with its headers, for a data type and numbers of sequences and threads."""
-    text = (FOLDER / f"{name}.cu").read_text()
-    whole = INCLUDE.sub(lambda found: (FOLDER / found[1]).read_text(), text)
+    text = (FOLDER / f"{name}.cu").read_text("utf-8")
+    whole = INCLUDE.sub(lambda found: (FOLDER / found[1]).read_text("utf-8"), text)
     return f"typedef {REALS[dtype]} real;\n#define SEQUENCES {sequences}\n#define THREADS {threads}\n{whole}"
 
 
