@@ -42,6 +42,15 @@ def test_a_damaged_cache_is_made_again(function, tmp_path, suffix, kept):
     assert not cache.why_uncached()
 
 
+def test_a_change_of_any_file_of_loops_compiles_them_again(function, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "FOLDER", tmp_path / "loops")
+    cache.FOLDER.mkdir()
+    (cache.FOLDER / "helpers.py").write_text("one = 1\n")
+    assert [hits(function), hits(function)] == [False, True]
+    (cache.FOLDER / "helpers.py").write_text("one = 1.0\n")
+    assert [hits(function), hits(function)] == [False, True]
+
+
 @pytest.mark.parametrize(("name", "error", "reason"), [
     ("numba.core.caching.IndexDataCacheFile._save_data", OSError(errno.ENOSPC, "No space left on device"), "No space"),
     ("hfrnn.kernels.numba.cache._Cache.__init__", RuntimeError("no locator available"), "it finds no folder"),

@@ -3,6 +3,9 @@
 A cache that is damaged, or a folder that cannot be written to, costs time only: the loops are compiled again. numba
 alone raises an error there: "cannot cache function" without a folder, UnpicklingError or EOFError for a file that was
 cut off, ENOSPC without a file name on a full disk.
+
+numba compiles a function again if its own file has changed. A compiled loop also holds a copy of what it calls, and
+addresses by name, of other files, so here a change of any file of this folder compiles all loops again.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -40,8 +44,21 @@ def _note(error: Exception) -> None:
         )  # fmt: skip
 
 
+FOLDER = Path(__file__).parent
+
+
+def _stamp() -> list[tuple[str, int, int]]:
+    """Return the name, size and time of each file that loops are compiled from."""
+    found = [(path.name, path.stat()) for path in sorted(FOLDER.glob("*.py"))]
+    return [(name, each.st_size, each.st_mtime_ns) for name, each in found]
+
+
 class _Cache(_FunctionCache):  # type: ignore[misc]
     """numba's cache of one function; a file that cannot be read or written is as if there were none."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file._source_stamp = (self._cache_file._source_stamp, _stamp())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
