@@ -45,7 +45,7 @@ from hfrnn.engine.batch import Batch
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.cg import CGStop, conjugate_gradient
+from hfrnn.optim.cg import CGStop, conjugate_gradients
 from hfrnn.optim.lanczos import Product
 from hfrnn.wording import brief
 
@@ -190,36 +190,34 @@ class _Solutions:
 
 
 def _product(objective: Objective, theta: Array, exists: HostArray, matrix: str, damping: float) -> Product:
-    """Return the product with A of I1, and with the identity for absent weights."""
+    """Return the product with A of I1, and with the identity for absent weights, of a vector or of rows (k, n)."""
     of_all = curvature_product(objective, theta, matrix, damping)
 
-    return lambda v: exists * of_all(exists * v) + (1 - exists) * v
+    return lambda v: exists * of_all((exists * v).T).T + (1 - exists) * v
 
 
 def _dense(objective: Objective, theta: Array, exists: HostArray, matrix: str, damping: float) -> HostArray:
     """Return A of I1, in which absent weights have an entry on the diagonal only."""
     unit = np.eye(objective.net.n_parameters)
     if matrix == "hessian":
-        apply = _product(objective, theta, exists, matrix, damping)
-        return np.stack([apply(v) for v in unit])
+        return _product(objective, theta, exists, matrix, damping)(unit)
     G = dense_gauss_newton(objective, theta) * np.outer(exists, exists)
     return np.asarray(G + (damping + objective.net.l2) * unit)
 
 
 def _by_cg(apply: Product, wanted: HostArray, tolerance: float, max_iterations: int) -> _Solutions:
-    def write(v: HostArray, out: HostArray) -> None:
-        out[:] = apply(v)
+    def products(vectors: Sequence[HostArray]) -> HostArray:
+        return apply(np.stack(vectors)) if len(vectors) > 1 else apply(vectors[0])[None]
 
     x, earlier, residuals = np.zeros(wanted.shape), np.zeros(wanted.shape), np.zeros(len(wanted))
     iterations = np.zeros(len(wanted), dtype=int)
-    for j, b in enumerate(wanted):
-        result = conjugate_gradient(
-            write, b, max_iterations=max_iterations, epsilon=0.0, residual_tolerance=tolerance, residual_every=50
-        )
+    for j, result in conjugate_gradients(
+        products, wanted, max_iterations=max_iterations, residual_tolerance=tolerance, residual_every=50
+    ):
         if result.stop is CGStop.CURVATURE:
             raise InputError("the matrix is not positive definite at theta: give more damping, or use the Gauss-Newton")
         before = [each[2] for each in result.iterates if each[0] <= EARLIER * result.iterations]
-        x[j], iterations[j], residuals[j] = result.x, result.iterations, np.linalg.norm(b - apply(result.x))
+        x[j], iterations[j], residuals[j] = result.x, result.iterations, np.linalg.norm(wanted[j] - apply(result.x))
         if before:
             earlier[j] = before[-1]
     return _Solutions(x, earlier, residuals, iterations)

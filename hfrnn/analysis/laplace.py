@@ -24,7 +24,7 @@ local perturbations" (L6).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,7 +41,7 @@ from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError
 from hfrnn.live_line import Told, working
-from hfrnn.optim.cg import conjugate_gradient
+from hfrnn.optim.cg import conjugate_gradients
 from hfrnn.wording import brief
 
 METHODS = ("factorization", "cg")
@@ -211,17 +211,21 @@ class Laplace:
         G = objective.gauss_newton(self.theta)  # with l2
         found = np.empty((samples, net.n_parameters))
 
-        def apply(v: Array, out: Array) -> None:
-            G.apply(v, out)
+        def products(vectors: Sequence[Array]) -> Array:
+            V = backend.xp.stack(vectors)
+            out = (G @ V.T).T if len(vectors) > 1 else (G @ vectors[0])[None]
             out *= c * exists
-            out += (delta - c * net.l2) * v
+            out += (delta - c * net.l2) * V
+            return out
 
-        for k in range(samples):
-            noise = root.times(rng.standard_normal(root.shape)).reshape(-1)
-            b = math.sqrt(c) * backend.to_host(jacobian.rmatvec(backend.asarray(noise, dtype=net.dtype)))
-            b = self.exists * (b + math.sqrt(delta) * rng.standard_normal(net.n_parameters))  # L6
-            right = backend.asarray(b, dtype=net.dtype)
-            result = conjugate_gradient(apply, right, max_iterations=most, epsilon=0.0, residual_tolerance=tolerance)
+        def sides() -> Iterator[Array]:
+            for _ in range(samples):
+                noise = root.times(rng.standard_normal(root.shape)).reshape(-1)
+                b = math.sqrt(c) * backend.to_host(jacobian.rmatvec(backend.asarray(noise, dtype=net.dtype)))
+                b = self.exists * (b + math.sqrt(delta) * rng.standard_normal(net.n_parameters))  # L6
+                yield backend.asarray(b, dtype=net.dtype)
+
+        for k, result in conjugate_gradients(products, sides(), max_iterations=most, residual_tolerance=tolerance):
             found[k] = backend.to_host(result.x)
         return found
 

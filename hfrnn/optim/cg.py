@@ -32,12 +32,12 @@ References: SPEC 6; [K] 3.3, 4.1-4.2; [MS].
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -220,6 +220,64 @@ def conjugate_gradient(
         if stop is None:
             state.turn()
     return state.result(stop)
+
+
+Products: TypeAlias = Callable[[Sequence[Vector]], Any]
+"""Returns the products with one or several vectors, which can be indexed."""
+TOGETHER = 16
+"""Systems that are solved at a time; products serve as many vectors at once (engine/several_vectors.py)."""
+
+
+def conjugate_gradients(
+    apply: Products,
+    sides: Iterable[Vector],
+    *,
+    max_iterations: int, residual_tolerance: float, residual_every: int = 0,
+) -> Iterator[tuple[int, CGResult]]:  # fmt: skip
+    """Solve A x = b for several right-hand sides; each run is that of `conjugate_gradient` with epsilon=0, bit by bit.
+
+    The runs make their iterations side by side, and give their place to the next system as they end. Yields the number
+    of a system and its result, in the order of their ends.
+    """
+    kept, waiting = kept_iterations(1.3, max_iterations), enumerate(sides)
+    running: list[tuple[int, State, _Product]] = []
+    while True:
+        for j, b in islice(waiting, TOGETHER - len(running)):
+            product = _Product(apply)
+            state = State(product, b, None)
+            if (stop := state.start(None)) is None:
+                running.append((j, state, product))
+            else:
+                yield j, state.result(stop)
+        if not running:
+            return
+        going = []
+        for j, state, product in running:
+            if (stop := _done(state, residual_tolerance, max_iterations)) is None:
+                going.append((j, state, product))
+            else:
+                yield j, state.result(stop)
+        found = apply([state.direction for _, state, _ in going]) if going else ()
+        running = []
+        for (j, state, product), product.made in zip(going, found, strict=True):
+            if (stop := state.step(residual_every)) is None:
+                _reported(state, kept, None)
+                state.turn()
+                running.append((j, state, product))
+            else:
+                yield j, state.result(stop)
+
+
+class _Product:
+    """The product of one of several runs: the one that was made for all of them, or else one of its own."""
+
+    def __init__(self, apply: Products) -> None:
+        self.apply = apply
+        self.made: Vector | None = None
+
+    def __call__(self, v: Vector, out: Vector) -> None:
+        out[:] = self.apply([v])[0] if self.made is None else self.made
+        self.made = None
 
 
 def _done(state: State, tolerance: float, max_iterations: int) -> CGStop | None:

@@ -6,7 +6,7 @@ import scipy.sparse.linalg
 from support.linear_systems import EXACT, badly_scaled, operator, quadratic, spd
 
 from hfrnn.errors import InputError
-from hfrnn.optim.cg import CGStop, conjugate_gradient, diagonal_preconditioner
+from hfrnn.optim.cg import TOGETHER, CGStop, conjugate_gradient, conjugate_gradients, diagonal_preconditioner
 
 
 @pytest.mark.parametrize(("warm", "preconditioned", "dtype"), [
@@ -228,3 +228,25 @@ def test_a_right_hand_side_whose_squares_underflow_ends_the_run():
     result = conjugate_gradient(operator(a), 1e-170 * b, preconditioner=lambda r, out: np.copyto(out, r))
     assert result.stop is CGStop.RESIDUAL
     assert result.iterations == 0
+
+
+def test_several_systems_have_the_bits_of_single_ones_and_give_their_place_to_the_next():
+    a, _ = spd(40, condition=1e3, dtype=np.float32)
+    rng, calls = np.random.default_rng(4), []
+    eigenvectors = np.linalg.eigh(a)[1].T.astype(np.float32)
+    sides = [eigenvectors[k] if k % 3 == 0 else rng.standard_normal(40, dtype=np.float32) for k in range(40)]
+    sides[7][:], sides[8][0], more = 0.0, np.nan, {"residual_tolerance": 1e-4, "residual_every": 5}
+
+    def products(vectors):
+        calls.append(len(vectors))
+        return [a @ v for v in vectors]
+
+    found = dict(conjugate_gradients(products, sides, max_iterations=30, **more))
+    expected = [conjugate_gradient(operator(a), b, max_iterations=30, epsilon=0.0, **more) for b in sides]
+    for j, each in enumerate(expected):
+        assert (found[j].stop, found[j].q_history) == (each.stop, each.q_history)
+        assert found[j].residual_drift == each.residual_drift
+        np.testing.assert_array_equal([x for *_, x in found[j].iterates], [x for *_, x in each.iterates])
+    assert {each.stop for each in expected} == {CGStop.RESIDUAL, CGStop.MAX_ITERATIONS, CGStop.NON_FINITE}
+    assert max(calls) == TOGETHER
+    assert sum(calls) == sum(each.products for each in expected)
