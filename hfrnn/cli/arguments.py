@@ -11,7 +11,7 @@ import click
 from hfrnn.checks import near_hint, nearest
 from hfrnn.cli.completion import files
 from hfrnn.errors import InputError, Message, MissingExtraError, OfCommand, how_to_install, worded
-from hfrnn.option import either, in_toml, listed, option_key
+from hfrnn.option import argument, either, in_toml, listed, option_key
 
 if TYPE_CHECKING:
     from hfrnn.runs.config import TrainConfig
@@ -169,6 +169,10 @@ def checked_outputs(
     found = {option: Output(option, path, force, inputs) for option, path in paths.items() if path is not None}
     for each in found.values():
         each.check()
+    places = {os.path.realpath(each.path).casefold() for each in found.values()}  # macOS and Windows ignore case
+    if len(places) < len(found):
+        names = " and ".join(argument(option) for option in found)
+        raise InputError(Message(f"{names} are both {{0}}: give two files", next(iter(found.values())).path))
     return found
 
 

@@ -66,8 +66,6 @@ def probe(
 
     if text is not None and part is not None:
         raise InputError("give either a FILE or --part, not both")
-    if json_file is not None and json_file == plot:
-        raise InputError(f"--json and --plot are both {plot}: give two files")
     check_force(force, json_file or plot, "--json or --plot")
     folder = RunFolder(run)
     outputs = checked_outputs(folder.config(), {"json_file": json_file, "plot": plot}, force, text)

@@ -268,7 +268,7 @@ def test_the_picture_is_drawn(run: Path, tmp_path: Path) -> None:
     (("--open", "{"), "--open is '{'"), (("--part", "test"), "has no test part"),
     (("--part", "valid", "text.txt"), "either a FILE or --part"), (("--plot", "x.jpeg"), "a file that ends in .svg,"),
     (("--force",), "--force was given, and it is for --json or --plot"), (("--json", "no/x"), "there is no folder no"),
-    (("--json", "x.svg", "--plot", "x.svg"), "--json and --plot are both x.svg: give two files"),
+    (("--json", "x.svg", "--plot", "./X.svg"), "--json and --plot are both x.svg: give two files"),
 ])  # fmt: skip
 def test_the_command_refuses_what_does_not_fit(run: Path, options: tuple[object, ...], message: str) -> None:
     assert message in refused("probe", run, *options)
