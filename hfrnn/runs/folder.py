@@ -53,6 +53,9 @@ RUN_FILES = ("last.safetensors", "best.safetensors", "metrics.jsonl", "vocabular
 RESTARTS = "restarts.json"
 """The file in a folder with several restarts of a run, which gets the files of the best one at the end."""
 
+OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini")
+"""Files that macOS and Windows put into a folder that is looked at."""
+
 
 class RunFolder:
     """The files of one run, in an existing run folder. `create` makes a new one."""
@@ -380,8 +383,8 @@ def occupied(path: str | Path) -> InputError:
 
 
 def is_unused(folder: Path) -> bool:
-    """Return whether a path is a folder that holds nothing, or only what a killed process left."""
-    return folder.is_dir() and all(map(_is_leftover, folder.iterdir()))
+    """Return whether a path is a folder that holds nothing, or only what a killed process or the system left."""
+    return folder.is_dir() and all(_is_leftover(each) or each.name in OF_THE_SYSTEM for each in folder.iterdir())
 
 
 def _is_leftover(path: Path) -> bool:

@@ -40,6 +40,14 @@ def test_load_gives_network_parameters_and_symbols(finished: Path) -> None:
         load(finished, "worst")
 
 
+def test_a_folder_that_macos_or_windows_has_looked_at_is_empty(finished: Path, tmp_path: Path) -> None:
+    for name in (".DS_Store", "desktop.ini"):
+        (tmp_path / name).write_text("positions of icons")
+    folder = RunFolder(finished)
+    RunFolder.create(tmp_path, folder.config(), {}, folder.vocabulary()).lock.release()
+    assert {path.name for path in tmp_path.iterdir()} == {".DS_Store", "desktop.ini", "config.toml", "vocabulary.json"}
+
+
 def test_a_path_with_something_in_it_is_left_as_it_is(finished: Path, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "file", tmp_path / "folder" / "diary.txt"):
