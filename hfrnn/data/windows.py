@@ -228,6 +228,8 @@ def _chosen(recordings: Sequence[Signals], given: Windows, shares: tuple[float, 
         wanted = min(window, WINDOW) // 10 if memory is None else memory
         burn_in = min(wanted, most)
         why += f", of which {counted(burn_in, 'step')} can be spared" if memory and burn_in < memory else ""
+    if whole and not blocks and len(steps) == 1:
+        window = trained  # what is left to train on; a run that is opened again gives this window
     if burn_in >= window:
         expected = "{burn_in} is {0}, and {window} is {1}: give a {burn_in} below {window}"
         raise InputError(Message(expected, burn_in, window))

@@ -98,6 +98,20 @@ def test_a_long_recording_is_cut_into_windows_of_four_burn_ins() -> None:
     assert (given.window, given.burn_in, given.why) == (600, 7, "")
 
 
+@pytest.mark.parametrize("steps", [60, 150, 300, 499, 1000, 6000])
+@pytest.mark.parametrize("fractions", [None, (0.6, 0.2, 0.2), (1.0, 0.0, 0.0)])
+def test_a_run_that_is_opened_again_cuts_its_recording_as_before(steps: int, fractions: tuple[float, ...]) -> None:
+    given = {"train": [Signals(*filtered(steps, [1.0, -0.9]))]}
+    found = recording_parts(given, Windows(), fractions, "r.csv")
+    stored = Windows(found.window, found.stride, found.burn_in, blocks=found.blocks)
+    again = recording_parts(given, stored, fractions, "r.csv")
+    assert again.parts.keys() == found.parts.keys()
+    for name, part in found.parts.items():
+        one, other = (each.sequences("a part") for each in (part, again.parts[name]))
+        for field in ("lengths", "x", "y", "w"):
+            np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
+
+
 def test_a_run_stores_what_followed_from_its_data(tmp_path) -> None:
     u, y = filtered(600, [1.0, -0.9])
     small = {"arch": "rnn", "hidden": 2, "updates": 1, "backend": "numpy"}
