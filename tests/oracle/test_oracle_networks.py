@@ -136,6 +136,8 @@ OF_RNN = {ONE_LAYER, "real-input-carried-flipped-biases", "weights-of-outputs", 
 
 def is_quick(case: Case) -> bool:
     """Whether a case runs by default: each architecture once (a stack compiles slowly), on `rnn` all kinds of data."""
+    if case.name == "learned-context-only":
+        return True
     if case.arch == "leaky":
         return case.name == "learned-stack" and case.network.get("activation", "tanh") == "tanh"
     whole = case.name == "stack" and case.arch in STACKS and "activation" not in case.network
