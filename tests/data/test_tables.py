@@ -87,6 +87,11 @@ def test_columns_that_are_not_used_may_hold_anything(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_columns(write(tmp_path, text), ["u"], ["y"]).inputs, VALUES[:, :1])
 
 
+def test_real_columns_are_no_classes(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"loss= is softmax, and the targets of .* are real columns"):
+        load_table(write(tmp_path, table(60)), ["u"], ["y"], Windows(10, 10, 0), loss="softmax", fractions=WHOLE)
+
+
 def test_the_targets_are_those_of_the_same_row(tmp_path: Path) -> None:
     data = load_table(write(tmp_path, table(60)), ["u"], ["y"], Windows(10, 10, 0), fractions=WHOLE)
     np.testing.assert_array_equal(data.train.inputs[:, 0, 0], VALUES[:10, 0])

@@ -10,6 +10,7 @@ from support.method_runs import run, training_state
 from support.tiny_runs import metrics, tiny_train
 
 import hfrnn
+from hfrnn.errors import InputError
 from hfrnn.optim.average import Average
 from hfrnn.optim.outcome import Failure
 from hfrnn.runs.checkpoint import load_checkpoint
@@ -105,6 +106,8 @@ def test_a_loaded_average_leaves_the_array_of_the_state_alone():
     average.add(np.zeros(3))
     assert (given == 1.0).all()
     assert (average.value < 1.0).all()
+    with pytest.raises(InputError, match="counts 3 averaged vectors and lacks their average"):
+        average.load_state_dict({"average": None, "averaged": 3})
     off = Average(0.0)
     off.add(np.ones(3))
     assert off.value is None
