@@ -73,6 +73,10 @@ def test_interrupted_restarts_are_resumed_where_they_stopped(done, tmp_path):
     with pytest.raises(InputError, match="is in use by"):
         hfrnn.train(resume=run)
     held.release()
+    del count[2:]
+    with pytest.raises(Interrupted, match="in restart-2, which is saved") as caught:
+        hfrnn.train(resume=run, callbacks=[callback(on_update=stop)])
+    assert str(caught.value).endswith(f"resume with hfrnn.train(resume='{run}')")
     result = hfrnn.train(resume=run, threads=1)
     for number in (1, 2, 3):
         assert_same(run / f"restart-{number}", done[1] / f"run/restart-{number}")
