@@ -372,7 +372,9 @@ def _write_step(program: Program, machine: CMachine) -> None:
 def _header(program: Program, members: list[tuple[str, int]], states: int, given: str) -> str:
     """Return network.h; the first members of the struct are the state."""
     net, state = program.net, {f"{each.group}_{name}": s for each in program.layers for name, s in each.state.items()}
-    fields = [f"unsigned long long {name};" if state.get(name) == () else f"real {name}[{size}];" for name, size in members]
+    fields = [
+        f"unsigned long long {name};" if state.get(name) == () else f"real {name}[{size}];" for name, size in members
+    ]
     sizes = [] if program.symbols else [f"#define NETWORK_INPUTS {net.n_in}"]
     return HEADER.format(
         net=net.describe(), version=__version__, about="\n".join(about_data(program)),
