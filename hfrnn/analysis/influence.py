@@ -207,7 +207,7 @@ def _dense(objective: Objective, theta: Array, exists: HostArray, matrix: str, d
 
 def _by_cg(apply: Product, wanted: HostArray, tolerance: float, max_iterations: int) -> _Solutions:
     def products(vectors: Sequence[HostArray]) -> HostArray:
-        return apply(np.stack(vectors)) if len(vectors) > 1 else apply(vectors[0])[None]
+        return apply(np.stack(vectors))
 
     x, earlier, residuals = np.zeros(wanted.shape), np.zeros(wanted.shape), np.zeros(len(wanted))
     iterations = np.zeros(len(wanted), dtype=int)

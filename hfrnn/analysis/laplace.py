@@ -213,7 +213,7 @@ class Laplace:
 
         def products(vectors: Sequence[Array]) -> Array:
             V = backend.xp.stack(vectors)
-            out = (G @ V.T).T if len(vectors) > 1 else (G @ vectors[0])[None]
+            out = (G @ V.T).T
             out *= c * exists
             out += (delta - c * net.l2) * V
             return out

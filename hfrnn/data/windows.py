@@ -229,7 +229,7 @@ def _chosen(recordings: Sequence[Signals], given: Windows, shares: tuple[float, 
         burn_in = min(wanted, most)
         why += f", of which {counted(burn_in, 'step')} can be spared" if memory and burn_in < memory else ""
     if whole and not blocks and len(steps) == 1:
-        window = trained  # what is left to train on; a run that is opened again gives this window
+        window = trained  # the run stores it; when it is opened again, the window must fit the training part
     if burn_in >= window:
         expected = "{burn_in} is {0}, and {window} is {1}: give a {burn_in} below {window}"
         raise InputError(Message(expected, burn_in, window))

@@ -50,6 +50,7 @@ from hfrnn.wording import brief
 __all__ = ["CGResult", "CGStop", "Iterate", "conjugate_gradient", "diagonal_preconditioner", "power_preconditioner"]
 
 WINDOW_GROWTH = 0.1  # of the window k of S4 with the iteration i
+KEEP_RATIO = 1.3  # of the numbers of iterates that are kept [MS]
 
 
 @brief
@@ -149,7 +150,7 @@ def conjugate_gradient(
     max_iterations: int = 100,
     epsilon: float = 0.0005,
     window: int = 10, residual_tolerance: float | None = None, residual_every: int = 0,
-    keep_ratio: float | None = 1.3, preconditioner: Apply | None = None,
+    keep_ratio: float | None = KEEP_RATIO, preconditioner: Apply | None = None,
     on_iterate: Callable[[Iterate], CGStop | None] | None = None,
 ) -> CGResult:  # fmt: skip
     """Minimise q(x) = x.Ax/2 - b.x, which solves A x = b, and stop early when progress is slow.
@@ -223,9 +224,9 @@ def conjugate_gradient(
 
 
 Products: TypeAlias = Callable[[Sequence[Vector]], Any]
-"""Returns the products with one or several vectors, which can be indexed."""
+"""Returns the products with one or several vectors, as an array or a list of them."""
 TOGETHER = 16
-"""Systems that are solved at a time; products serve as many vectors at once (engine/several_vectors.py)."""
+"""Most systems that are solved at a time: as many as the vectors of one product (engine/several_vectors.py)."""
 
 
 def conjugate_gradients(
@@ -236,10 +237,10 @@ def conjugate_gradients(
 ) -> Iterator[tuple[int, CGResult]]:  # fmt: skip
     """Solve A x = b for several right-hand sides; each run is that of `conjugate_gradient` with epsilon=0, bit by bit.
 
-    The runs make their iterations side by side, and give their place to the next system as they end. Yields the number
-    of a system and its result, in the order of their ends.
+    Up to TOGETHER runs make their iterations side by side. When one ends, the next system takes its place. Yields the
+    number of each system and its result, in the order in which the runs end.
     """
-    kept, waiting = kept_iterations(1.3, max_iterations), enumerate(sides)
+    kept, waiting = kept_iterations(KEEP_RATIO, max_iterations), enumerate(sides)
     running: list[tuple[int, State, _Product]] = []
     while True:
         for j, b in islice(waiting, TOGETHER - len(running)):
@@ -269,7 +270,7 @@ def conjugate_gradients(
 
 
 class _Product:
-    """The product of one of several runs: the one that was made for all of them, or else one of its own."""
+    """The product of one of several runs: what was computed for all of them together, or else a product of its own."""
 
     def __init__(self, apply: Products) -> None:
         self.apply = apply

@@ -15,7 +15,7 @@ from hfrnn.files import HELD, open_to_append, try_lock
 NAME = ".lock"
 """Name of the locked file in the folder. It holds the process id and the name of the machine."""
 MOST_TRIES = 1000
-"""Times that a lock is tried which its last holder removes in the same moment."""
+"""How often to try a lock that its last holder removes at the same moment."""
 
 
 class FolderLock:

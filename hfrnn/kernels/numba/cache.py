@@ -4,8 +4,8 @@ A cache that is damaged, or a folder that cannot be written to, costs time only:
 alone raises an error there: "cannot cache function" without a folder, UnpicklingError or EOFError for a file that was
 cut off, ENOSPC without a file name on a full disk.
 
-numba compiles a function again if its own file has changed. A compiled loop also holds a copy of what it calls, and
-addresses by name, of other files, so here a change of any file of this folder compiles all loops again.
+numba compiles a function again if its own file has changed. But a compiled loop also contains functions of other files,
+or calls them by name. So here, if any file of this folder has changed, all loops are compiled again.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def _affine(lanes: int) -> Any:
     def affine(B, columns, adds, slots, U, n, x, W, m, y, V, l, z, Z, length, out):  # type: ignore[no-untyped-def]
         """out (B, length) <- x (B, n) @ W + y (B, m) @ V + z (B, l) @ Z, and + U if `adds`, for packed matrices.
 
-        Rows of U are `slots` apart; so many of its columns are added.
+        Rows of U are `slots` apart. Its first `columns` columns are added.
         """
         if adds:
             for b in range(B):
@@ -174,7 +174,10 @@ def _compiled_packed_product(x, W, columns, out):  # type: ignore[no-untyped-def
 
 
 def _outer_of(piece: int, count: int, t: int, x: Array, s: int, d: Array, tiles: Array) -> None:
-    """Call `_outer` for so many steps from x[t] and d[s] on. Without a compiler (NUMBA_DISABLE_JIT), do the same."""
+    """Add to the tiles, by `_outer`, the products of `count` steps, from x[t] and d[s] on.
+
+    These lines run without a compiler (NUMBA_DISABLE_JIT).
+    """
     x, d = (each[k : k + count].reshape(-1, each.shape[2]) for each, k in ((x, t), (d, s)))
     (blocks, panels, _, width), total, first = tiles.shape, x.T @ d, 0
     (n, m), lanes = total.shape, width // VECTORS
@@ -364,7 +367,7 @@ class Gradients:
 
 @compile_exact_loop
 def _fill_panels(W: Array, transposed: bool, panels: Array) -> None:
-    """Pack W (n, m), or (m, n) if it is transposed: one layout of W in memory is one compilation."""
+    """Pack W (n, m), or W.T of W (m, n) if `transposed`. So W is always in C order, and one compilation serves both."""
     count, n, width = panels.shape
     m = W.shape[0] if transposed else W.shape[1]
     for p in range(count):
