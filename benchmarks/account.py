@@ -33,6 +33,7 @@ from recorder import Call, Log, Total
 from recording import record, recording, recording_backend
 from rich.console import Console
 from rich.table import Table
+from small import ROWS
 
 import hfrnn
 from hfrnn.arrays.backend import get_backend
@@ -72,9 +73,14 @@ def recorded(case: Case, plan: Plan, details: bool = True) -> dict[str, Log]:
     return logs
 
 
+def needed(case: Case, operation: str) -> float:
+    """Return the operations that the equations ask for; no gradient is needed of inputs, so theirs are two maps."""
+    return UNITS[operation] * case.unit() + 2 * case.input_unit()
+
+
 def check_products(case: Case, operation: str, counted: float) -> None:
     """Raise ClickException if the recorder has missed matrix products that the equations ask for."""
-    expected = UNITS[operation] * case.unit()
+    expected = needed(case, operation)
     if counted < 0.99 * expected:
         raise click.ClickException(
             f"the recorder counted {counted / 1e9:.3g} GFLOP of matrix products in the {operation} of {case}, but the "
@@ -90,7 +96,7 @@ def smallest(case: Case, plan: Plan) -> tuple[Case, Plan]:
     rows in single precision make some calls more, because blocks of rows are added first.
     """
     shards, units = len(plan.parts), max(kernel_class(case.arch).least_hidden, 16)
-    return dataclasses.replace(case, H=units, B=shards, V=2 if case.V <= 8 else 32), dataclasses.replace(
+    return dataclasses.replace(case, H=units, B=shards, V=min(case.V, 2 if case.V <= 8 else 32)), dataclasses.replace(
         plan, shards=tuple(range(shards + 1))
     )
 
@@ -173,7 +179,7 @@ def parts_of(case: Case, operation: str, log: Log, watch: Stopwatch, time_of: Sp
     }
     call, total = own_product_of_a_step(log, steps)
     of_step = threads * total.flops / total.count / watch.call(call, total, threads)
-    rate = UNITS[operation] * case.unit() / time_of.wall
+    rate = needed(case, operation) / time_of.wall
     longest = sorted(passes.items(), key=lambda item: -item[1]["seconds"])[:SHOWN]
     return {
         "seconds": time_of.wall, "processor": time_of.processor, "imbalance": time_of.imbalance,
@@ -203,7 +209,7 @@ def account(
         records.append({
             "arch": case.arch, "H": case.H, "T": case.T, "B": case.B, "V": case.V, "backend": case.net.backend.name,
             "operation": operation, "shards": len(plan.parts), "segment": plan.segment, "flops": log.flops,
-            "floor_flops": UNITS[operation] * case.unit(), "calls": log.calls,
+            "floor_flops": needed(case, operation), "calls": log.calls,
             "read": sum(total.read for call, total in log.totals.items() if call.kind != "product"),
             "written": sum(total.written for call, total in log.totals.items() if call.kind != "product"),
             "products": [
@@ -256,6 +262,7 @@ def print_details(each: dict[str, Any]) -> None:
 @click.option("--arch", "archs", multiple=True, default=ARCHS, help="Architecture; repeatable.")
 @click.option("--size", "sizes", multiple=True, type=int, nargs=3, default=SIZES, help="H T B; repeatable.")
 @click.option("--vocabulary", "V", default=64, type=click.IntRange(2), help="Symbols in and out.")
+@click.option("--small", is_flag=True, help="The networks and sizes of small.py, on real inputs and outputs.")
 @click.option("--backend", "backends", multiple=True, type=click.Choice(BACKENDS), default=BACKENDS, help="Repeatable.")
 @click.option("--threads", multiple=True, type=click.IntRange(1), default=(1, 2), help="Repeatable.")
 @click.option("--rounds", default=3, type=click.IntRange(1), help="Turns of each operation; the median counts.")
@@ -263,7 +270,7 @@ def print_details(each: dict[str, Any]) -> None:
 @click.option("--alone", default=0.003, help="The least length of a turn of a call that is timed alone, in seconds.")
 @click.option("--details", is_flag=True, help="Print every matrix product, too.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
-def main(archs: tuple[str, ...], sizes: tuple[tuple[int, ...], ...], V: int, backends: tuple[str, ...],
+def main(archs: tuple[str, ...], sizes: tuple[tuple[int, ...], ...], V: int, small: bool, backends: tuple[str, ...],
          threads: tuple[int, ...], rounds: int, seconds: float, alone: float, details: bool,
          out: Path) -> None:  # fmt: skip
     """Account for the time of a gradient and of a Gauss-Newton product, by architecture, size, backend and threads."""
@@ -273,19 +280,19 @@ def main(archs: tuple[str, ...], sizes: tuple[tuple[int, ...], ...], V: int, bac
     watch, records = Stopwatch(alone), []
     peaks = {str(n): product_peak(n, seconds, get_backend("numpy")) for n in threads}
     speeds = {str(n): {2**bits: speed for bits, speed in watch.bandwidths(n).items()} for n in threads}
-    for arch in archs:
-        for H, T, B in sizes:
-            cases = [Case(arch, H, T, B, V, backend=name) for name in found]
-            of_case = [each for case in cases for each in account(case, threads, watch, rounds, seconds)]
-            print_parts(of_case, common.label(of_case[0]))
-            for each in of_case if details else ():
-                print_details(each)
-            records += of_case
+    for arch, H, T, B in ROWS if small else [(arch, *size) for arch in archs for size in sizes]:
+        cases = [Case(arch, H, T, B, 0 if small else V, backend=name) for name in found]
+        of_case = [each for case in cases for each in account(case, threads, watch, rounds, seconds)]
+        print_parts(of_case, common.label(of_case[0]))
+        for each in of_case if details else ():
+            print_details(each)
+        records += of_case
     for n, peak in peaks.items():
         click.echo(f"threads: {n}; peak of a matrix product: {peak / 1e9:.0f} GFLOP/s")
         rates = ", ".join(f"{size >> 10:,} KiB {speed / 1e9:.1f}" for size, speed in speeds[n].items())
         click.echo(f"bandwidth of each thread by the size of its arrays, GB/s: {rates}")
-    common.write_result(out / "account-cpu.json", {**result, "peaks": peaks, "bandwidths": speeds, "cases": records})
+    file = out / f"account{'-small' if small else ''}-cpu.json"
+    common.write_result(file, {**result, "peaks": peaks, "bandwidths": speeds, "cases": records})
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ from hfrnn.arrays.threads import Threads
 
 REPEATS = 3
 """Of these turns, the fastest counts: other programs can only make a call slower."""
+OPERATIONS = 1e9
+"""Operations of a compiled loop's products that are timed at once: Python's call takes longer than a small product."""
 WORKING_SETS = range(17, 28)
 """Base-2 logarithms of the bytes for which the bandwidth is measured."""
 
@@ -42,7 +44,8 @@ class Stopwatch:
     def call(self, call: Call, total: Total, threads: int) -> float:
         """Return the seconds of a call when so many threads make it at once, each with arrays of its own."""
         if (call, threads) not in self._known:
-            self._known[call, threads] = at_once([repeat(call, total) for _ in range(threads)], self.seconds)
+            spent = at_once([repeat(call, total) for _ in range(threads)], self.seconds)
+            self._known[call, threads] = spent / times_of(call, total)
         return self._known[call, threads]
 
     def overhead(self, call: Call, total: Total) -> float:
@@ -50,7 +53,8 @@ class Stopwatch:
         if call.name in TAUGHT.values() or call.name.removeprefix("compiled ") in SIZED:
             return 0.0
         if (call, "overhead") not in self._known:
-            self._known[call, "overhead"] = at_once([repeat(call, total, one_entry)], self.seconds / 4)
+            spent = at_once([repeat(call, total, one_entry)], self.seconds / 4)
+            self._known[call, "overhead"] = spent / times_of(call, total)
         return self._known[call, "overhead"]
 
     def work(self, call: Call, total: Total, threads: int = 1) -> float:
@@ -78,6 +82,16 @@ class Stopwatch:
         return self._bandwidths[threads]
 
 
+def is_compiled(call: Call) -> bool:
+    """Whether a compiled loop made a call."""
+    return call.name.startswith("compiled ")
+
+
+def times_of(call: Call, total: Total) -> int:
+    """Return how many times a call is made at once."""
+    return max(1, min(round(OPERATIONS / max(total.most, 1.0)), 10_000)) if is_compiled(call) else 1
+
+
 def at_once(runs: list[Callable[[], Any]], seconds: float) -> float:
     """Return the processor seconds a call, the mean over threads that make their calls at the same time."""
     barrier = threading.Barrier(len(runs))
@@ -97,11 +111,15 @@ def at_once(runs: list[Callable[[], Any]], seconds: float) -> float:
 
 
 def repeat(call: Call, total: Total, make: Callable[[np.ndarray], np.ndarray] | None = None) -> Callable[[], Any]:
-    """Return a function that makes a recorded call again, with other arrays alike. The result goes elsewhere, so
-    that the operands stay as they are."""
+    """Return a function that makes a recorded call again, `times_of` it, with other arrays alike.
+
+    The result goes elsewhere, so that the operands stay as they are.
+    """
     arguments, options = copied(total.arguments, make), copied(total.options, make)
-    function = compiled_product(total.function) if call.name.startswith("compiled") else total.function
-    return lambda: function(*arguments, **options)
+    if not is_compiled(call):
+        return lambda: total.function(*arguments, **options)
+    function, times = compiled_product(total.function), times_of(call, total)
+    return lambda: function(times, *arguments)
 
 
 def copied(value: Any, make: Callable[[np.ndarray], np.ndarray] | None = None) -> Any:
@@ -131,12 +149,13 @@ def one_entry(array: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def compiled_product(function: Any) -> Callable[..., Any]:
-    """Return a product that a compiled loop calls, so that Python can call it."""
+    """Return a function of Python that makes a product of a compiled loop some times, as a loop calls it."""
     import numba
 
     @numba.njit(nogil=True)
-    def product(*operands: Any) -> None:
-        function(*operands)
+    def product(times: int, *operands: Any) -> None:
+        for _ in range(times):
+            function(*operands)
 
     return product
 

@@ -209,7 +209,7 @@ def alternate(candidates: Mapping[str, Callable[[], object]], rounds: int, secon
 
 @dataclass
 class Case:
-    """The arrays that all candidates share."""
+    """The arrays that all candidates share: V symbols in and out, or `values`, real inputs and outputs for V = 0."""
 
     arch: str
     H: int
@@ -218,13 +218,21 @@ class Case:
     V: int
     dtype: str = "float32"
     backend: str = "numpy"
+    values: tuple[int, int] = (3, 2)
     net: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.net = hfrnn.Network(self.arch, self.V, self.H, self.V, dtype=self.dtype, backend=self.backend)
-        rng = np.random.default_rng(0)
-        symbols = rng.integers(0, self.V, (self.T + 1, self.B)).astype(np.int32)
-        self.inputs, self.targets = symbols[:-1].copy(), symbols[1:].copy()
+        rng, (n, m) = np.random.default_rng(0), (self.V, self.V) if self.V else self.values
+        settings: dict[str, Any] = {"dtype": self.dtype, "backend": self.backend}
+        if self.V:
+            self.net = hfrnn.Network(self.arch, n, self.H, m, **settings)
+            symbols = rng.integers(0, n, (self.T + 1, self.B)).astype(np.int32)
+            self.inputs, self.targets = symbols[:-1].copy(), symbols[1:].copy()
+        else:
+            self.net = hfrnn.Network(self.arch, n, self.H, m, loss="squared", **settings)
+            self.inputs, self.targets = (
+                rng.standard_normal((self.T, self.B, k)).astype(self.dtype) for k in (n, m)
+            )  # fmt: skip
         self.theta = self.net.backend.to_host(self.net.init(seed=0))
         self.v = rng.standard_normal(self.net.n_parameters).astype(self.dtype)
 
@@ -245,8 +253,14 @@ class Case:
                 sizes[f"layer{l}.W_h"] = sum(part.width * rows / part.period for part, rows in heard)
         return 2.0 * self.T * self.B * sum(sizes.values())
 
+    def input_unit(self) -> float:
+        """The operations of the input maps of real inputs in one forward pass."""
+        maps = [b for b in self.net.parameters.blocks if not self.V and b.name.endswith(".W_x")]
+        return 2.0 * self.T * self.B * sum(b.size for b in maps)
+
     def __str__(self) -> str:
-        return f"{self.arch} H={self.H} T={self.T} B={self.B} V={self.V} {self.dtype}"
+        kind = f"V={self.V}" if self.V else "{} inputs, {} outputs".format(*self.values)
+        return f"{self.arch} H={self.H} T={self.T} B={self.B} {kind} {self.dtype}"
 
 
 @dataclass(frozen=True)

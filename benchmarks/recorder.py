@@ -37,7 +37,8 @@ PRODUCTS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
     "map_outputs": lambda t, Rh, h, W, V, work, Rz: (
         *factors(Rh.shape[0] if Rz.shape[0] else 0, 2 * h.shape[1], Rz.shape[2]), Rz),
     "add_block": lambda t, block, x, d, tiles: (
-        *factors(x.shape[2] if tiles.shape[0] else 0, min(block, x.shape[0] - t) * d.shape[1], d.shape[2]), tiles),
+        *factors(x.shape[2] if tiles.shape[0] else 0, max(min(block, x.shape[0] - t), 0) * d.shape[1], d.shape[2]),
+        tiles),
     "_multiply": lambda x, W, m, y, V, b, work, z: (*factors(x.shape[0], x.shape[1] + m, z.shape[1]), z),
     "_add_pieces": lambda x, d, out: (x.T, d, out),
 }  # fmt: skip
@@ -88,11 +89,12 @@ class Call:
 
 @dataclass
 class Total:
-    """The sum over calls that are alike, and the first of them, to repeat it."""
+    """The sum over calls that are alike, and one with the most operations of all, to repeat it."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     options: dict[str, Any]
+    most: float = 0.0
     count: int = 0
     flops: float = 0.0
     read: int = 0
@@ -128,7 +130,9 @@ class Log:
             return
         alike = arguments[1:] if name.removeprefix("compiled ") in OF_A_STEP else arguments
         call = Call(name, kind, tuple(map(layout, alike)) + tuple(map(layout, options.values())))
-        total = self.totals.setdefault(call, Total(function, arguments, options))
+        total = self.totals.setdefault(call, Total(function, arguments, options, flops))
+        if flops > total.most:  # the last step leaves out the product with the step after it
+            total.arguments, total.most = arguments, flops
         total.count += 1
         total.flops += flops
         for array in (*reads, *writes):

@@ -29,10 +29,11 @@ IGNORED = pytest.mark.filterwarnings("ignore::Warning")
 BACKENDS = ("numpy", pytest.param("numba", marks=IGNORED))
 
 
-def case_of(arch: str, backend: str) -> Case:
+def case_of(arch: str, backend: str, V: int = 5) -> Case:
+    """Return a case whose compiled loops add weight gradients of more than one block of steps."""
     if backend == "numba":
         pytest.importorskip("numba")
-    return Case(arch, 8, 6, 18, 5, backend=backend)
+    return Case(arch, 8, 9, 18, V, backend=backend)
 
 
 def array(*shape: int) -> Any:
@@ -70,8 +71,17 @@ def test_the_counted_operations_are_those_of_the_equations(arch: str, backend: s
     _, plan = account.operations(case, 1)
     logs = account.recorded(case, plan)
     assert {name: log.flops for name, log in logs.items()} == {
-        name: pytest.approx(UNITS[name] * case.unit(), rel=1e-12) for name in account.OPERATIONS
+        name: pytest.approx(account.needed(case, name), rel=1e-12) for name in account.OPERATIONS
     }
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_of_real_inputs_only_the_bias_is_counted_as_well(backend: str) -> None:
+    case = case_of("rnn", backend, 0)
+    _, plan = account.operations(case, 1)
+    n, _ = case.values
+    for name, log in account.recorded(case, plan).items():  # loops multiply a column of ones by the bias
+        assert log.flops in (account.needed(case, name), account.needed(case, name) + 2 * case.input_unit() / n)
 
 
 @pytest.mark.parametrize(("backend", "name"), [("numpy", "matmul"), ("numba", "add_block"), ("numba", "affine")])
