@@ -25,6 +25,7 @@ SPEED = {
     "parts of an update": "update-account-cpu.json",
     "updates of small networks": "updates-cpu.json",
     "small networks": "small-cpu.json",
+    "where the time of small networks goes": "account-small-cpu.json",
 }
 """The measurements of docs/speed.md."""
 MIDDLE = (256, 100, 256)
@@ -381,6 +382,30 @@ def torch_products() -> str:
 
 def _way(way: dict[str, Any] | None) -> str:
     return "" if way is None else f"{ms(way['median'])} ({way['times_hfrnn']:.1f})"
+
+
+def small_account() -> str:
+    """The parts of the time of gradients and products of small networks on one thread, and the rates of products."""
+    found = load("account-small-cpu.json")
+    parts = ("products", "passes", "interpreter", "rest")
+    rows = []
+    for each in found["cases"]:
+        spent = each["threads"]["1"]
+        rates = [product["rates"]["1"] / 1e9 for product in each["products"][:3]]
+        rows.append(
+            [
+                f"{each['arch']} {each['H']}, {each['T']}, {each['B']}: {each['operation']}",
+                *(ms(seconds) for seconds in (spent["seconds"], *(spent["parts"][part] for part in parts))),
+                f"{each['calls']}",
+                ", ".join(f"{rate:.0f}" for rate in rates),
+            ]
+        )
+    head = paragraph(
+        f"Milliseconds on one thread with the backend `numba`, at commit `{found['machine']['commit'][:9]}`; then the "
+        "calls that Python makes, and the rates of the three largest kinds of matrix products, each timed alone, in "
+        f"GFLOP/s. A large product reached {found['peaks']['1'] / 1e9:.0f} GFLOP/s in the same run."
+    )
+    return f"{head}\n\n{table(['operation', 'total', *parts, 'calls', 'GFLOP/s'], rows)}"
 
 
 def small() -> str:
