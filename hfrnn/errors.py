@@ -160,7 +160,11 @@ class HfrnnWarning(UserWarning):
     """
 
 
-class UncachedWarning(HfrnnWarning):
+class EnvironmentWarning(HfrnnWarning):
+    """The environment of the process slows hfrnn down, or asks for what hfrnn does not do. No line of a run says so."""
+
+
+class UncachedWarning(EnvironmentWarning):
     """numba cannot keep its compiled loops on disk, so that each process compiles them again."""
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -12,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hfrnn.errors import InputError, Message, MissingExtraError, how_to_install
+from hfrnn.errors import EnvironmentWarning, InputError, Message, MissingExtraError, how_to_install
 
 MISSING = "CuPy is not installed"
 DRIVERS = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
@@ -87,6 +89,24 @@ def check_tf32(capability: int, dtype: np.dtype[Any]) -> None:
             "{precision!s} is 'tf32', and the GPU has the compute capability {0}: use a GPU with {1} or more, or "
             "{precision:float32}", capability / 10, TF32_CAPABILITY / 10,
         ))  # fmt: skip
+
+
+@cache
+def ignore_tf32_of_environment() -> None:
+    """Switch TF32 off again, with a warning, if CUPY_TF32 turns it on for all of CuPy's products.
+
+    CuPy reads this variable before its first product of the process. The setting of CuPy holds for all its arrays.
+    """
+    if os.environ.get("CUPY_TF32", "0") == "0":
+        return
+    from cupy._core import _routines_linalg as linalg
+
+    linalg.set_compute_type(np.float32, linalg.COMPUTE_TYPE_DEFAULT)
+    warnings.warn(
+        "CUPY_TF32 is set: hfrnn turns TF32 off for CuPy's products in this process, so that results do not depend on "
+        "the variable; unset it, and use precision 'tf32' for TF32 in curvature products",
+        EnvironmentWarning, stacklevel=2,
+    )  # fmt: skip
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from hfrnn.cli.flags import TrainCommand, parsed, show_all
 from hfrnn.cli.output import make_console, say, say_document, say_json, say_lines, say_path, telling_of_compilation
 from hfrnn.cli.under_mpi import has_to_start, launched_together, start_ranks
 from hfrnn.data.kinds import kind_of
-from hfrnn.errors import HfrnnWarning, InputError, Message, UncachedWarning
+from hfrnn.errors import EnvironmentWarning, HfrnnWarning, InputError, Message
 from hfrnn.option import argument
 from hfrnn.runs.config import ONE_OF, TrainConfig, all_options, checked_options, read_toml, stored_config, useless
 from hfrnn.training.signals import handle_signals
@@ -137,7 +137,7 @@ def _train(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", HfrnnWarning)  # what they say stands among the lines of the run
-            warnings.simplefilter("always", UncachedWarning)
+            warnings.simplefilter("always", EnvironmentWarning)
             if isinstance(options, dict):
                 result = train_network(resume=resume, callbacks=callbacks, progress=False, comm=ranks, **options)
             else:

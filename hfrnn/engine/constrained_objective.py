@@ -41,7 +41,7 @@ class ConstrainedObjective:
 
     Attributes
     ----------
-    threads : Threads
+    threads, host_threads : Threads
     matrix_blocks : tuple of MatrixBlock
     total_weight : float
         Sum of the weights of the symbols.
@@ -77,6 +77,7 @@ class ConstrainedObjective:
         if own.parameters.blocks != self.net.parameters.blocks or own.backend.xp is not self.net.backend.xp:
             raise InputError("the constraints are of another network than the objective: make them for this one")
         self.threads: Threads = objective.threads
+        self.host_threads: Threads = objective.host_threads
         self.matrix_blocks: tuple[MatrixBlock, ...] = objective.matrix_blocks
         self.total_weight: float = objective.total_weight
         self.exists: Array = self.net.backend.xp.where(constraints.absent, 0, 1).astype(self.net.dtype)

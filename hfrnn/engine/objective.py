@@ -112,6 +112,8 @@ class Objective(SequenceDerivatives):
         )  # fmt: skip
         self.plan.check(batch.B)
         self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.workers)
+        self.host_threads = Threads(threads)
+        """For what the host computes beside a device."""
         self.total_weight = self.batch.total_weight(net.backend)
         self._count = len(self.plan.parts)
         self._columns = self.plan.parts[slice(*self.ranks.owned(self._count))]  # of the shards of this rank

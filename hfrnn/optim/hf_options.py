@@ -79,8 +79,9 @@ class CurvatureObjective(Protocol):
     It takes theta and returns D of SPEC 6, (n,), with entries 0 or more. For preconditioner="kronecker" it needs a
     method `part_gradients(theta, parts)`, which returns the gradients of up to `parts` parts of its batch, (parts, n),
     scaled so that the sum of their outer products estimates the curvature; and `matrix_blocks`, a sequence of
-    `MatrixBlock`. It may have an attribute `threads`, the `Threads` that share the work of the preconditioner, and an
-    attribute `exists`, a vector (n,) with 0 for entries that have no effect and do not move, and 1 for all others.
+    `MatrixBlock`. It may have attributes `threads`, the `Threads` that share the work of the preconditioner, and
+    `host_threads`, those that compute on the host for a device; and an attribute `exists`, a vector (n,) with 0 for
+    entries that have no effect and do not move, and 1 for all others.
 
     The option `noise_limit` uses the attribute `total_weight` of the objective of the gradient, the sum of the weights
     of its symbols, and has no effect without it.

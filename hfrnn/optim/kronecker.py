@@ -41,7 +41,17 @@ import numpy as np
 
 from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.threads import Threads, one_blas_thread
-from hfrnn.arrays.vectors import Apply, Scalar, Vector, eigenvectors, fetch, lazy_dot, lazy_finite, library
+from hfrnn.arrays.vectors import (
+    Apply,
+    Scalar,
+    Vector,
+    eigenvectors,
+    fetch,
+    is_on_host,
+    lazy_dot,
+    lazy_finite,
+    library,
+)
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, SHIFTS, ZERO_TO_ONE, count, number
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.blocks import (
@@ -232,7 +242,8 @@ def kronecker(
     longest : int
         Largest period of K6, in updates.
     threads : Threads, optional
-        Threads that share the factors; by default one. The bits do not depend on them.
+        Threads that share the factors; by default one. Of factors on a device, they share the eigenvectors, which the
+        host computes. The bits do not depend on them.
     rarer : int
         Computations after which the shortest period of K6 grows by one update, 1 or more.
 
@@ -263,7 +274,8 @@ def kronecker(
         raise InputError("gradients has no rows: give the gradient of one part or more")
     decay, longest = number("decay", decay, ZERO_TO_ONE), count("longest", longest, 1)
     rarer = count("rarer", rarer, 1)
-    workers = threads if threads is not None else Threads(1)
+    of_host = threads if threads is not None else Threads(1)
+    workers = of_host if is_on_host(gradients) else Threads(1)
     gates, sides = gates_of(blocks), sides_of(blocks)
     factors, bases = (zero_matrices(blocks, gradients) for _ in range(2))
 
@@ -290,7 +302,7 @@ def kronecker(
             return _finite(D)
 
     list(workers.ordered(factor, len(sides)))
-    _decompose(factors, bases, sides, workers)  # K2
+    _decompose(factors, bases, sides, of_host)  # K2
     if not all(fetch(*workers.ordered(square, len(gates)))):
         raise _too_large()
     period = 1 if earlier is None else _period(earlier, factors, sides, longest, rarer)
@@ -358,8 +370,8 @@ def _decompose(
 ) -> None:
     """Write the eigenvectors of all factors into `bases` (K2), or raise NonFiniteError.
 
-    The host computes those of a device too. CuPy's solver made the first update of a run take 10 seconds longer
-    (`mlstm` 256 on an H200).
+    The threads of the host compute those of a device too. CuPy's solver made the first update of a run take 10 seconds
+    longer (`mlstm` 256 on an H200).
     """
     found = on_host([matrix_of(factors[at], side, gate) for at, side, gate in sides])
 

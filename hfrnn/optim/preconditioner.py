@@ -8,7 +8,7 @@ from typing import Any
 
 from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.threads import Threads
-from hfrnn.arrays.vectors import Apply, Vector, fetch
+from hfrnn.arrays.vectors import Apply, Vector, fetch, is_on_host
 from hfrnn.checks import SHIFTS
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import power_preconditioner
@@ -83,8 +83,7 @@ def make_preconditioner(
         return Preconditioner(made, noise=_noise(diagonal, shift, options))
     if options.preconditioner == "none":
         return Preconditioner()
-    threads = getattr(objective, "threads", None)
-    threads = threads if isinstance(threads, Threads) else None  # an objective of one's own may mean something else
+    threads = _threads(objective, "threads")
     if earlier is not None and earlier.diagonal.shape != theta.shape:
         raise InputError(
             f"theta has shape {theta.shape}, but the preconditioner of the last update has {earlier.diagonal.shape}: "
@@ -97,7 +96,8 @@ def make_preconditioner(
         decay, longest = options.preconditioner_decay, options.preconditioner_every
         try:
             rarer = RARER_ON_TEXT if options.preconditioner_relative_shift else RARER
-            found = kronecker(blocks, gradients, earlier, decay, longest, threads, rarer)
+            of_factors = threads if is_on_host(gradients) else _threads(objective, "host_threads")
+            found = kronecker(blocks, gradients, earlier, decay, longest, of_factors, rarer)
         except NonFiniteError:
             if earlier is None:
                 return Preconditioner()
@@ -108,6 +108,12 @@ def make_preconditioner(
     made = found.preconditioner(shift, options.preconditioner_exponent, threads)
     noise = _noise(found.diagonal, shift, options)
     return Preconditioner(_within(made, getattr(objective, "exists", None)), found.used(), noise)
+
+
+def _threads(objective: CurvatureObjective, name: str) -> Threads | None:
+    """Return threads of an objective; None if the attribute of one's own objective means something else."""
+    found = getattr(objective, name, None)
+    return found if isinstance(found, Threads) else None
 
 
 def _noise(diagonal: Vector, shift: float | Vector, options: HessianFreeOptions) -> float:

@@ -24,6 +24,7 @@ from support.fake_device import Call, FakeBackend, calls
 from support.pairwise import each_once, tried
 
 import hfrnn
+from hfrnn.arrays.gpu import find_gpu
 from hfrnn.arrays.vectors import fetch
 from hfrnn.optim.average import Average
 from hfrnn.optim.clipping import lazy_clip_norm, lazy_clip_values, max_norm
@@ -61,8 +62,8 @@ def hessian_free_updates(fake: FakeBackend) -> None:
         net, batch, theta = small_problem(backend=fake, l2=0.1)
         damping = hfrnn.Damping(("structural", "line-search", "structural+tikhonov")[n])
         options = hfrnn.HessianFreeOptions(
-            preconditioner=preconditioner, preconditioner_shift=0.1 if n else None, residual_every=3, cg_iterations=9,
-            rho_model=("undamped", "damped")[n % 2],
+            preconditioner=preconditioner, preconditioner_relative_shift=0.1 if n else 0.0, residual_every=3,
+            cg_iterations=9, rho_model=("undamped", "damped")[n % 2], noise_limit=100.0 if n else None,
         )  # fmt: skip
         optimizer = hfrnn.HessianFree(damping, options)
         for _ in range(3):
@@ -146,6 +147,16 @@ def test_cupy_has_everything_that_is_called(pairs):
     assert not problems, "\n".join(problems)
     names = {name for _, name, *_ in recorded(pairs)}
     assert names >= {"matmul", "asnumpy", "linalg.qr", "sum", "__iadd__", "tolist", "argsort", "__ipow__"}
+
+
+def test_cupy_has_what_launches_kernels():
+    signature(found("cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor")).bind(1, 64, 5000)
+    for name in ("kernel", "max_dynamic_shared_size_bytes"):
+        assert inspect.isdatadescriptor(getattr(cupy.RawKernel, name))
+    if find_gpu().cupy is None:
+        function = cupy.cuda.Function.__new__(cupy.cuda.Function)
+        with pytest.raises(cupy.cuda.runtime.CUDARuntimeError, match="driver"):  # and not a TypeError
+            function((1,), (32,), (), shared_mem=5, enable_cooperative_groups=True)
 
 
 def cupys_linear_operator() -> type[Any]:

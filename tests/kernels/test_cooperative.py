@@ -49,35 +49,56 @@ def test_the_model_prefers_teams_except_for_large_products():
     assert best("lstm", 1024, 1, item=8) is None
 
 
-def test_cupy_counts_the_blocks_that_a_device_runs_and_keeps_counters_for_each_stream():
-    stream, made = SimpleNamespace(ptr=7), []
+class Kernel(SimpleNamespace):
+    """A kernel of CuPy that notes its launches."""
 
-    def module(code: str, enable_cooperative_groups: bool) -> Any:
-        made.append((code, enable_cooperative_groups))
-        return SimpleNamespace(get_function=lambda name: SimpleNamespace(kernel=SimpleNamespace(ptr=name)))
+    def __call__(self, *arguments: Any, **options: Any) -> None:
+        self.launches.append((arguments, options))
+
+
+@pytest.fixture
+def cupy_backend():
+    made, stream = [], SimpleNamespace(ptr=7)
+
+    def module(code: str) -> Any:
+        made.append(code)
+        return SimpleNamespace(get_function=lambda name: SimpleNamespace(kernel=Kernel(ptr=name, launches=[])))
 
     cuda = SimpleNamespace(
         driver=SimpleNamespace(occupancyMaxActiveBlocksPerMultiprocessor=lambda *given: {("f", 64, 5000): 2}[given]),
         get_current_stream=lambda: stream,
     )
     backend = object.__new__(CupyBackend)
-    backend.xp = SimpleNamespace(cuda=cuda, RawModule=module, zeros=lambda shape, dtype: np.zeros(shape, dtype))
+    zeros = lambda shape, dtype: np.zeros(shape, dtype)  # noqa: E731
+    backend.xp = SimpleNamespace(cuda=cuda, RawModule=module, zeros=zeros, made=made)
     backend._device, backend._cooperates, backend.processors, backend.shared_memory = -1, True, 10, 9000
-    try:
-        assert backend.resident_blocks("source", "f", 64, 5000) == 20
-        assert made == [("source", True)]
-        backend._cooperates = False
-        assert backend.resident_blocks("source", "f", 64, 5000) == 0
-        first = backend.barriers(4)
-        assert first.dtype == np.uint32
-        assert backend.barriers(3) is first
-        stream.ptr = 8
-        assert backend.barriers(3) is not first
-        assert backend.barriers(9).shape == (9,)
-    finally:
-        for cache in (CupyBackend._functions, CupyBackend._barriers):
-            for key in [key for key in cache if key[0] == -1]:
-                del cache[key]
+    yield backend
+    for cache in (CupyBackend._functions, CupyBackend._barriers):
+        for key in [key for key in cache if key[0] == -1]:
+            del cache[key]
+
+
+def test_cupy_counts_the_blocks_that_a_device_runs_and_keeps_counters_for_each_stream(cupy_backend):
+    assert cupy_backend.resident_blocks("source", "f", 64, 5000) == 20
+    cupy_backend._cooperates = False
+    assert cupy_backend.resident_blocks("source", "f", 64, 5000) == 0
+    first = cupy_backend.barriers(4)
+    assert first.dtype == np.uint32
+    assert cupy_backend.barriers(3) is first
+    cupy_backend.xp.cuda.get_current_stream().ptr = 8
+    assert cupy_backend.barriers(3) is not first
+    assert cupy_backend.barriers(9).shape == (9,)
+
+
+def test_cupy_compiles_a_source_once_and_launches_it_both_ways(cupy_backend):
+    launch = cupy_backend.cuda_function("source", "f", cooperative=True)
+    launch((3,), (64,), (1, 2), shared_mem=5000)
+    function = cupy_backend.cuda_function("source", "f")
+    expected = ((3,), (64,), (1, 2)), {"shared_mem": 5000, "enable_cooperative_groups": True}
+    assert function.kernel.launches == [expected]
+    assert function.max_dynamic_shared_size_bytes == 9000
+    assert cupy_backend.resident_blocks("source", "f", 64, 5000) == 20
+    assert cupy_backend.xp.made == ["source"]
 
 
 @pytest.fixture

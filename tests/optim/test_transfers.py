@@ -1,5 +1,8 @@
 """How often an optimizer waits for a device, and that its results there are those of the host."""
 
+import itertools
+import threading
+
 import numpy as np
 import pytest
 from support.engine_cases import small_problem
@@ -8,6 +11,7 @@ from support.linear_systems import EXACT, spd
 
 import hfrnn
 from hfrnn.errors import NonFiniteError
+from hfrnn.optim import kronecker as kronecker_file
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.cg import CGStop, conjugate_gradient, diagonal_preconditioner
 from hfrnn.optim.first_order import SGD, Adam
@@ -152,6 +156,25 @@ def test_an_update_waits_once_an_iteration_and_once_a_trial_loss(kind, damping):
         assert (device.cg_iterations, device.cg_stop) == (host.cg_iterations, host.cg_stop)
         np.testing.assert_allclose(device.theta._host, host.theta, rtol=0, atol=1e-10 * np.abs(host.theta).max())
         theta = host.theta
+
+
+def test_threads_of_the_host_share_the_eigenvectors_of_factors_on_a_device(monkeypatch):
+    net, batch, theta = small_problem(backend=fake)
+    options = hfrnn.HessianFreeOptions(preconditioner="kronecker", preconditioner_shift=0.1, cg_iterations=3)
+
+    def updated(threads):
+        return hfrnn.HessianFree(options=options).update(theta, hfrnn.Objective(net, batch, threads=threads)).theta
+
+    expected, meet, numbers, inner = updated(1), threading.Barrier(2), itertools.count(), kronecker_file.eigenvectors
+
+    def eigenvectors(A):
+        if next(numbers) < 2:
+            meet.wait(timeout=20)  # for another thread
+        return inner(A)
+
+    monkeypatch.setattr(kronecker_file, "eigenvectors", eigenvectors)
+    np.testing.assert_array_equal(updated(2)._host, expected._host)
+    assert next(numbers) > 2
 
 
 # ---------------------------------------------------------------------- first-order steps

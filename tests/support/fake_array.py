@@ -189,7 +189,9 @@ class FakeArray:
     __eq__, __ne__ = _binary("__eq__"), _binary("__ne__")  # type: ignore[assignment]
 
 
-for _name in ("sum", "max", "min", "all", "reshape", "swapaxes", "transpose", "astype", "copy", "view", "repeat"):
+for _name in ("sum", "mean", "max", "min", "all"):
+    setattr(FakeArray, _name, _method(_name))
+for _name in ("reshape", "swapaxes", "transpose", "astype", "copy", "view", "repeat"):
     setattr(FakeArray, _name, _method(_name))
 for _name in ("add", "sub", "mul", "truediv", "matmul", "and", "or", "xor", "rshift", "lt", "le", "gt", "ge", "pow"):
     setattr(FakeArray, f"__{_name}__", _binary(f"__{_name}__"))

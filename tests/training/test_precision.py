@@ -1,5 +1,7 @@
 """TF32: curvature products alone, on a GPU alone, and only when it is asked for."""
 
+import sys
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +12,10 @@ from support.fake_device import FakeBackend, HostAsDevice, register_device
 from support.tiny_runs import text_file, tiny_train
 
 import hfrnn
+from hfrnn.arrays import gpu
+from hfrnn.arrays.backend import CupyBackend
 from hfrnn.engine.sweep import Sweep
+from hfrnn.errors import EnvironmentWarning
 from hfrnn.runs.folder import RunFolder
 from hfrnn.training.trainer import train
 
@@ -104,3 +109,45 @@ def test_cupy_computes_in_tf32_within_the_context_and_as_before_after_it(fails, 
     except KeyboardInterrupt:
         pass
     assert (kinds[-1], modes[-1]) == (linalg.COMPUTE_TYPE_PEDANTIC, 0)
+
+
+TYPES = {"COMPUTE_TYPE_TBD": 0, "COMPUTE_TYPE_DEFAULT": 1}
+
+
+class Linalg(SimpleNamespace):
+    """In the place of CuPy's module, which reads the environment at the first product."""
+
+    kind = TYPES["COMPUTE_TYPE_TBD"]
+
+    def set_compute_type(self, dtype, kind):
+        self.kind = kind
+
+    def get_compute_type(self, dtype):
+        return self.kind
+
+
+@pytest.mark.parametrize("real", [False, True], ids=["fake", "CuPy"])
+def test_tf32_of_the_environment_is_turned_off_with_a_warning(real, monkeypatch):
+    reason = "needs CuPy: install the extra cuda12 or cuda13"
+    linalg = pytest.importorskip("cupy._core._routines_linalg", reason=reason) if real else Linalg(**TYPES)
+    if not real:
+        for name, module in (("cupy", SimpleNamespace()), ("cupy._core", SimpleNamespace(_routines_linalg=linalg))):
+            monkeypatch.setitem(sys.modules, name, module)
+    memory, attributes = SimpleNamespace(OutOfMemoryError=MemoryError), {"MaxSharedMemoryPerBlockOptin": 1}
+    device = SimpleNamespace(id=0, attributes=attributes | {"MultiProcessorCount": 1})
+    found = SimpleNamespace(cuda=SimpleNamespace(memory=memory, Device=lambda: device))
+    monkeypatch.setattr(gpu, "find_gpu", lambda: gpu.Found(found))
+    monkeypatch.setenv("CUPY_TF32", "0")
+    gpu.ignore_tf32_of_environment.cache_clear()
+    linalg.set_compute_type(np.float32, linalg.COMPUTE_TYPE_TBD)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CupyBackend()
+    monkeypatch.setenv("CUPY_TF32", "1")
+    gpu.ignore_tf32_of_environment.cache_clear()
+    with pytest.warns(EnvironmentWarning, match="CUPY_TF32 is set.*use precision 'tf32'"):
+        CupyBackend()
+    assert linalg.get_compute_type(np.float32) == linalg.COMPUTE_TYPE_DEFAULT
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CupyBackend()  # once in a process

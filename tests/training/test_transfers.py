@@ -1,4 +1,4 @@
-"""Runs on a device: no update of a first-order optimizer waits, and an error is told at the next line of the log."""
+"""Runs on a device: how often they wait. No update of a first-order optimizer does; errors come with the next line."""
 
 import json
 import math
@@ -8,7 +8,7 @@ import pytest
 from support.fake_device import FakeBackend, transfers
 from support.method_runs import TASK, run, training_state
 from support.slow import slow_unless
-from support.tiny_runs import metrics
+from support.tiny_runs import metrics, tiny_train
 
 import hfrnn
 from hfrnn.engine.objective import Objective
@@ -75,6 +75,22 @@ def test_an_update_between_two_lines_does_not_wait(tmp_path, name):
     for one, other in zip(metrics(device.folder), metrics(host.folder), strict=True):
         for figure in ("train_loss", "gradient_norm", "clipped", "learning_rate", "symbols"):
             assert one[figure] == pytest.approx(other[figure], rel=1e-5), figure
+
+
+OF_UPDATE = 13 + 6
+"""Transfers of a Hessian-free update beside those of CG's iterations and of trial losses, and those of its state."""
+
+
+def test_a_run_of_hf_waits_as_often_as_its_updates_and_goes_where_that_of_the_host_goes(tmp_path):
+    counts, options = Transfers(), {"optimizer": "hf", "dtype": "float64", "updates": 3, "validate_every": 1000}
+    counts.on_cg = lambda iteration, q: None
+    device, host = (tiny_train(tmp_path, name, (counts,) if name == "cupy" else (), backend=name, **options)
+                    for name in ("cupy", "numpy"))  # fmt: skip
+    np.testing.assert_allclose(device.theta._host, host.theta, rtol=0, atol=1e-10 * np.abs(host.theta).max())
+    for one, other, waits in zip(metrics(device.folder), metrics(host.folder), counts.lines, strict=True):
+        validation = 3 if one["valid_loss"] is not None else 0
+        assert waits <= OF_UPDATE + one["cg_iterations"] + one["evaluations"] + validation
+        assert (one["cg_iterations"], one["cg_stop"]) == (other["cg_iterations"], other["cg_stop"])
 
 
 @pytest.mark.parametrize(("bad", "clip"), slow_unless(lambda bad, clip: clip == {"clip_norm": 5.0}, [
