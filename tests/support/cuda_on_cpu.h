@@ -1,6 +1,7 @@
 // What CUDA sources need to run on a CPU. Each thread is a coroutine. It runs until it waits: in __syncthreads for its
 // block, or in SPIN_WHILE for another block. The blocks of a cooperative launch run in turn, those of others one after
-// another; every second launch takes blocks and threads in descending order.
+// another; every second launch takes blocks and threads in descending order. After an atomic addition to another number
+// than 0, so not by the first block to arrive, other blocks run before the other threads of the block.
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 struct Dim3 { unsigned x, y, z; };
 static Dim3 gridDim, blockDim, blockIdx, threadIdx;
 
-enum State { READY, SYNCHRONIZING, SPINNING, DONE };
+enum State { READY, SYNCHRONIZING, SPINNING, YIELDING, DONE };
 struct Thread { ucontext_t context; char* stack; State state; };
 struct Block { Thread* threads; char* shared; };
 
@@ -26,6 +27,7 @@ static Block* blocks;
 static ucontext_t scheduler;
 static void (*body)(void*);
 static void* body_arguments;
+static bool blocks_run_in_turn;
 
 static Thread& this_thread() { return blocks[blockIdx.x].threads[threadIdx.x]; }
 
@@ -46,6 +48,7 @@ static void __threadfence() {}
 static unsigned atomicAdd(unsigned* address, unsigned value) {
     const unsigned before = *address;
     *address += value;
+    if (blocks_run_in_turn && before) pause_thread(YIELDING);
     return before;
 }
 
@@ -54,7 +57,7 @@ template <class T> static T fresh(const T* address) { return *address; }
 enum Outcome { FINE, BEYOND_SHARED_MEMORY, DEADLOCK };
 
 // Run the threads of a block until all wait for other blocks, or are done, or some wait at a barrier that others never
-// reach. Returns whether one of them did more than look in vain whether it may go on.
+// reach, or one lets other blocks run. Returns whether one of them did more than look in vain whether it may go on.
 static bool run_block(unsigned b, unsigned size, bool descending) {
     bool progress = false;
     blockIdx = {b, 0, 0};
@@ -64,9 +67,10 @@ static bool run_block(unsigned b, unsigned size, bool descending) {
             threadIdx = {descending ? size - 1 - n : n, 0, 0};
             Thread& thread = this_thread();
             const State before = thread.state;
-            if (before == READY || before == SPINNING) {
+            if (before == READY || before == SPINNING || before == YIELDING) {
                 swapcontext(&scheduler, &thread.context);
-                progress = progress || before == READY || thread.state != SPINNING;
+                progress = progress || before != SPINNING || thread.state != SPINNING;
+                if (thread.state == YIELDING) return true;
             }
             in_state[thread.state]++;
         }
@@ -128,6 +132,7 @@ static Outcome launch(
     blockDim = {size, 1, 1};
     body = function;
     body_arguments = arguments;
+    blocks_run_in_turn = cooperative;
     blocks = (Block*)calloc(grid, sizeof(Block));
     for (unsigned b = 0; b < grid; b++) {
         blocks[b].shared = (char*)aligned_alloc(64, (shared + GUARD + 63) / 64 * 64);
