@@ -16,7 +16,6 @@ import pytest
 import recorder
 import scipy.sparse
 from common import Case
-from products import UNITS
 from recorder import Recorded
 from recording import record, recording, recording_backend
 from support.slow import slow_unless

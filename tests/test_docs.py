@@ -223,6 +223,7 @@ NAMED = re.compile(
 NOT_YET = {  # the pages say: not measured
     "products-gpu.json",
     "cooperative-gpu.json",
+    "on-a-gpu.json",
     "benchmarks/results/papers/hf_wikipedia/probe.json",
 }
 
