@@ -408,9 +408,10 @@ def small_account() -> str:
     return f"{head}\n\n{table(['operation', 'total', *parts, 'calls', 'GFLOP/s'], rows)}"
 
 
-def small() -> str:
+def small(file: str = "small-cpu.json") -> str:
     """Gradients and products of small networks on one thread, beside an earlier build, JAX, the floor and the peak."""
-    found = load("small-cpu.json")
+    found = load(file)
+    facts, one = found["machine"], found["machine"]["threads"] == 1
     rows = []
     for each in found["rows"]:
         times = each["milliseconds"]
@@ -420,21 +421,26 @@ def small() -> str:
                 f"{each['arch']} {each['H']}, {each['T']}, {each['B']}",
                 f"{ms(times['g0'] / 1e3)} to {ms(times['g1'] / 1e3)} ({each['gradient_times']:.2f})",
                 f"{ms(times['p0'] / 1e3)} to {ms(times['p1'] / 1e3)} ({each['product_times']:.2f})",
-                f"{each['several_times']:.2f}, {each['several_share']:.0%}",
-                f"{each['floor_share']:.0%}",
+                f"{each['several_times']:.2f}" + (f", {each['several_share']:.0%}" if one else ""),
+                *([f"{each['floor_share']:.0%}"] if one else []),
                 "" if theirs[0] is None else f"{theirs[0]:.1f}, {theirs[1]:.1f}",
             ]
         )
-    facts = found["machine"]
+    several = f"a product with {facts['vectors']} vectors"
+    shares = ", and the share of the peak that its recurrent matrix products reach; the floor over the product"
     head = paragraph(
-        f"Processor milliseconds at commit `{facts['before'][:9]}` and at `{facts['commit'][:9]}`, which took turns "
-        f"(medians); in brackets: how many times as fast. Then the same ratio for a product with {facts['vectors']} "
-        "vectors, and the share of the peak that its recurrent matrix products reach; the floor over the product; and "
-        "the time of JAX over ours, for a gradient and for a product with its linearization kept. Ratios are medians "
-        "of ratios within a turn."
+        f"{'Processor milliseconds' if one else 'Milliseconds on two threads'} at commit `{facts['before'][:9]}` and at "
+        f"`{facts['commit'][:9]}`, which took turns (medians); in brackets: how many times as fast. Then the same ratio "
+        f"for {several}{shares if one else ''}; and the time of JAX over ours, for a gradient and for a product with "
+        "its linearization kept. Ratios are medians of ratios within a turn."
     )
     columns = [
-        "network and H, T, B", "gradient", "product", f"{facts['vectors']} vectors", "floor over product",
-        "JAX, gradient and product",
+        "network and H, T, B", "gradient", "product", f"{facts['vectors']} vectors",
+        *(["floor over product"] if one else []), "JAX, gradient and product",
     ]  # fmt: skip
     return f"{head}\n\n{table(columns, rows)}"
+
+
+def small_two_threads() -> str:
+    """The same on two threads."""
+    return small("small-cpu-2-threads.json")

@@ -48,6 +48,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "numba-over-numpy": page_speed.numba_over_numpy,
     "hidden-64": page_speed.hidden_64,
     "small": page_speed.small,
+    "small-two-threads": page_speed.small_two_threads,
+    "small-account": page_speed.small_account,
     "account": page_speed.account,
     "account-of-passes": page_speed.account_of_passes,
     "architectures": page_speed.architectures,

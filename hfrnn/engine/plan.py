@@ -25,7 +25,8 @@ SHARDS = 2
 """Smallest number of shards of a batch by default."""
 WORKERS = 16
 """Largest number of shards that run at the same time, if memory allows."""
-
+ALONE = 10_000_000
+"""Steps of all sequences, times parameters, below which other threads slow a batch down (docs/speed.md)."""
 
 PLACES = 1024
 """Approximate number of places where shards of sequences of unequal lengths may begin."""

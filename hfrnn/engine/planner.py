@@ -49,8 +49,10 @@ COPIES = 2
 """Copies of U, or of the logits, of a segment that CuPy makes at a time: it copies operands that are not contiguous."""
 SEGMENT_BYTES = 2 * 2**20
 """Approximate limit on the size of U, and of the logits, of a segment, so that they stay in the cache."""
-OUTPUT_BYTES = 16 * 2**20
-"""The same limit if the output weights alone exceed SEGMENT_BYTES."""
+LONG_SEGMENT_BYTES = 16 * 2**20
+"""The same limit for compiled loops, and if the output weights alone exceed SEGMENT_BYTES."""
+COMPILED = "numba"
+"""The kernels with compiled loops."""
 HOST_ROWS, DEVICE_ROWS = 16, 512
 """What a step of a shard costs besides the work of its sequences, in sequences: on a CPU, and on a GPU."""
 LEAST_SEGMENT = 4
@@ -161,13 +163,14 @@ def _device_sizes(T: int, B: int) -> tuple[list[int | None], list[int]]:
 def _cache_segment(layout: Layout, T: int, B: int) -> int:
     """Return the number of steps per segment for which U and the logits of B sequences fit the cache.
 
-    Large output weights are a different case: reading and adding them once per segment costs more time than logits
-    outside the cache. Then only the memory of the logits is limited.
+    Two cases are different, and only the memory is limited then. Reading and adding large output weights once per
+    segment costs more time than logits outside the cache. And compiled loops read an array of a step once for several
+    passes, so that what they do once per segment costs more (docs/speed.md).
     """
     item, head = layout.dtype.itemsize, layout.head
     row = B * max(head.outputs_a_target, *(layer.slots for layer in layout.layers)) * item
     heavy = sum(head.widths.values()) * head.outputs_a_target * item > SEGMENT_BYTES
-    bound = OUTPUT_BYTES if heavy else SEGMENT_BYTES
+    bound = LONG_SEGMENT_BYTES if heavy or layout.backend.variants == COMPILED else SEGMENT_BYTES
     count = math.ceil(T / max(LEAST_SEGMENT, math.ceil(head.least_rows / B), bound // row))
     return math.ceil(T / count)
 

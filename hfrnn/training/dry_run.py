@@ -123,7 +123,7 @@ def _few_shards(trainer: Trainer, role: str) -> tuple[Objective, float]:
         share = _padded_steps(plan, lengths) / _padded_steps(part, pool.lengths[columns])
     batch = source.batch(pool, columns)
     loop = FeedbackSchedule(trainer.config, source).whole()
-    return Objective(trainer.net, batch, trainer.config.threads, plan=part, noise=noise, closed_loop=loop), share
+    return Objective(trainer.net, batch, side_by_side, plan=part, noise=noise, closed_loop=loop), share
 
 
 def _padded_steps(plan: Plan, lengths: HostArray) -> int:

@@ -27,6 +27,18 @@ def test_products_of_gauss_newton_and_hessian_run_on_all_threads(monkeypatch):
         assert len(set(ran)) == len(ran) == 2
 
 
+def test_by_default_a_batch_of_little_work_runs_on_one_thread(monkeypatch):
+    monkeypatch.setattr("hfrnn.arrays.threads.default_threads", lambda: 2)
+    net = hfrnn.Network("rnn", 2, 48, 2)
+
+    def threads_for(T: int) -> int:
+        symbols = np.zeros((T, 40), np.int32)
+        return hfrnn.Objective(net, hfrnn.Batch(symbols, symbols)).threads.threads
+
+    assert net.n_parameters * 40 * 98 < 10_000_000 < net.n_parameters * 40 * 99
+    assert (threads_for(98), threads_for(99)) == (1, 2)
+
+
 @pytest.mark.parametrize("keep", Keep)
 def test_segments_run_again_as_often_as_the_page_on_the_engine_says(keep, monkeypatch):
     counts: Counter[str] = Counter()

@@ -185,8 +185,12 @@ BY_CLASSES = {"hidden": 100, "symbols": 10_000, "loss": "class-softmax", "classe
     ({"hidden": (300, 200), "symbols": 1000}, 64, 64, (32, 13)),  # both layers feed the output
     ({"hidden": 8, "symbols": 20_000}, 50, 30, (15, 6)),  # 80 rows at least
     (BY_CLASSES, 35, 20, (10, 35)), (BY_CLASSES, 35, 256, (128, 12)),
+    ({"hidden": 64, "backend": "numba"}, 100, 300, (100, 100)),  # compiled loops: segments of 16 MiB
+    ({"hidden": 512, "backend": "numba"}, 100, 300, (100, 20)),
 ])  # fmt: skip
 def test_where_all_is_kept_segments_fit_the_cache(options, T, B, expected):
+    if "backend" in options:
+        pytest.importorskip("numba")
     plan = make_plan(_network(**options), T, B, None)
     assert (plan.shards[1], plan.segment) == expected
 
