@@ -105,6 +105,13 @@ def rotated_back(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
     return rotated(x, None if Q_L is None else Q_L.T, None if Q_R is None else Q_R.T)
 
 
+def rotated_gates(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
+    """Return `rotated` for all gates of a block (rows, gates, width) at once, with Q_R (gates, width, width)."""
+    if Q_L is not None:
+        x = (Q_L.T @ x.reshape(x.shape[0], -1)).reshape(x.shape)
+    return x if Q_R is None else (x.swapaxes(0, 1) @ Q_R).swapaxes(0, 1)
+
+
 def covered_length(blocks: Sequence[MatrixBlock]) -> int:
     """Return the length of the vector that the blocks cover without a gap."""
     n = sum(block.size for block in blocks)

@@ -67,6 +67,7 @@ from hfrnn.optim.blocks import (
     on_host,
     rotated,
     rotated_back,
+    rotated_gates,
     sides_of,
     split,
     view,
@@ -208,7 +209,13 @@ class Kronecker:
             for _ in workers.ordered(one, len(gates)):
                 pass
 
-        return precondition
+        def on_device(r: Vector, out: Vector) -> None:  # where each call has a cost
+            for block, (Q_L, Q_R) in zip(self.blocks, self.bases, strict=True):
+                turned = rotated_gates(view(r, block), Q_L, Q_R) * view(inverse, block)
+                back = None if Q_L is None else Q_L.T, None if Q_R is None else Q_R.swapaxes(1, 2)
+                view(out, block)[...] = rotated_gates(turned, *back)  # K4
+
+        return precondition if is_on_host(inverse) else on_device
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state: the diagonal, all factors in one vector (the bases follow from them), and numbers."""

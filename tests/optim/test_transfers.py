@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 from support.engine_cases import small_problem
-from support.fake_device import FakeArray, FakeBackend, transfers
+from support.fake_device import FakeArray, FakeBackend, counts, transfers
 from support.linear_systems import EXACT, spd
 
 import hfrnn
@@ -70,16 +70,16 @@ EACH_START = pytest.mark.parametrize("options", [{}, {"residual_every": 3}, {"wa
 @EACH_KIND
 @EACH_START
 def test_an_iteration_of_cg_waits_once(kind, options):
-    counts = []
+    waits = []
 
     def on_iterate(iterate):
-        counts.append(len(transfers))
+        waits.append(len(transfers))
 
     found = solve(fake, kind, max_iterations=12, on_iterate=on_iterate, **options)
     assert found.iterations == 12
-    assert counts[0] <= 3  # the norm of b, the start, and the first iteration
-    assert np.diff(counts).tolist() == [1] * 11
-    assert len(transfers) == counts[-1]
+    assert waits[0] <= 3  # the norm of b, the start, and the first iteration
+    assert np.diff(waits).tolist() == [1] * 11
+    assert len(transfers) == waits[-1]
 
 
 @EACH_KIND
@@ -126,6 +126,19 @@ def test_a_product_that_is_not_finite_ends_a_run_on_a_device_at_the_last_good_it
     assert device.iterations == host.iterations == after
     np.testing.assert_allclose(device.x._host, host.x, rtol=0, atol=1e-12)
     assert device.q == pytest.approx(host.q, rel=1e-12)
+
+
+def test_a_device_multiplies_all_gates_of_a_block_at_once():
+    blocks = (MatrixBlock(0, 4, 6, gates=2), MatrixBlock(24, 1, 6, gates=3), MatrixBlock(30, 3, 1))
+    gradients, r = np.random.default_rng(1).standard_normal((5, 33)), np.linspace(-1.0, 1.0, 33)
+    found = []
+    for backend in (np, fake):
+        apply, out = kronecker(blocks, on(backend, gradients)).preconditioner(0.3), on(backend, np.empty(33))
+        counts.clear()
+        apply(on(backend, r), out)
+        found.append(out)
+    np.testing.assert_allclose(found[1]._host, found[0], rtol=0, atol=1e-12)
+    assert counts["__matmul__"] == 4 + 2 + 2
 
 
 # ---------------------------------------------------------------------- Hessian-free updates
