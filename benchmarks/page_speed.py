@@ -429,10 +429,10 @@ def small(file: str = "small-cpu.json") -> str:
     several = f"a product with {facts['vectors']} vectors"
     shares = ", and the share of the peak that its recurrent matrix products reach; the floor over the product"
     head = paragraph(
-        f"{'Processor milliseconds' if one else 'Milliseconds on two threads'} at commit `{facts['before'][:9]}` and at "
-        f"`{facts['commit'][:9]}`, which took turns (medians); in brackets: how many times as fast. Then the same ratio "
-        f"for {several}{shares if one else ''}; and the time of JAX over ours, for a gradient and for a product with "
-        "its linearization kept. Ratios are medians of ratios within a turn."
+        f"{'Processor milliseconds' if one else 'Milliseconds on two threads'} at commit `{facts['before'][:9]}` and "
+        f"at `{facts['commit'][:9]}`, which took turns (medians); in brackets: how many times as fast. Then the same "
+        f"ratio for {several}{shares if one else ''}; and the time of JAX over ours, for a gradient and for a product "
+        "with its linearization kept. Ratios are medians of ratios within a turn."
     )
     columns = [
         "network and H, T, B", "gradient", "product", f"{facts['vectors']} vectors",
