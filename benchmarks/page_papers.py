@@ -162,18 +162,17 @@ def hornn() -> str:
 
 
 def norms() -> str:
-    """Return the validation of both networks after each epoch, with each bound of the columns that was run."""
+    """Return the validation of both networks after each epoch, under each recipe of hornn_norms.py that was run."""
     lines = []
     for name, (_, published) in hornn_norms.NETWORKS.items():
-        chosen = "rnn" if name == "rnn" else f"hornn-{name}"
-        files = {"none": f"hornn_norms/{name}-adam", "4": f"hornn_ptb/{chosen}"}
-        files |= {f"{bound}": f"hornn_norms/{name}-adam-{bound}" for bound in hornn_norms.BOUNDS if bound != 4}
-        for bound, file in sorted(files.items()):
+        files = {recipe: f"hornn_norms/{name}-{recipe}" for recipe in hornn_norms.OF[name]}
+        files[hornn_ptb.CHOSEN] = f"hornn_ptb/{'rnn' if name == 'rnn' else f'hornn-{name}'}"
+        for recipe, file in sorted(files.items()):
             if (PAPERS / f"{file}.json").is_file():
                 result = load(f"papers/{file}.json")
-                lines.append([f"`{name}`", bound, _falling(result["curve"]), f"{_test_figures(result)[0]:.1f}",
+                lines.append([f"`{name}`", f"`{recipe}`", _falling(result["curve"]), f"{_test_figures(result)[0]:.1f}",
                               f"{published.value:g}"])  # fmt: skip
-    return table(["network", "bound", "validation after each epoch", "test", "test, published"], lines)
+    return table(["network", "recipe", "validation after each epoch", "test", "test, published"], lines)
 
 
 def _falling(curve: list[dict[str, Any]]) -> str:

@@ -11,8 +11,8 @@ The recipe was chosen on rnn alone, by validation (hornn_norms.py, hornn_ablatio
 0.004, a rate that is halved after every epoch, a decoupled decay of 0.1, columns no longer than 4, four epochs. At a
 constant rate Adam learns the training part by heart: rnn stood at 154 in validation after two epochs and at 152 after
 three. With the optimizer of [S], a momentum of 0.97, a rate of 0.7 and a decay of 3e-5, rnn stood at 185 after three.
-[S]'s own constants are meant for losses that are added up, and are slow for their mean: 8.99 bits a word in validation
-after 300 updates, where Adam stood at 8.29.
+[S]'s own constants are meant for losses that are added up over the steps, and are slow for their mean: 8.99 bits a word
+in validation after 300 updates, where Adam stood at 8.29. hornn_norms.py has them for the sum (8.32).
 """
 
 from __future__ import annotations

@@ -173,6 +173,23 @@ def test_line_search_damping_is_judged_by_its_better_row(monkeypatch: pytest.Mon
     assert page_claims.dampings()[2:] == ("line search 1.6, structural 1.699", page_claims.REPRODUCED)
 
 
+def test_the_printed_recipe_is_judged_after_as_many_epochs_as_both_networks_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    curves = {"rnn-sgd-4": [150.0, 140.0, 141.0, 120.0], "fofe-3-sgd-4": [149.0, 130.0, 129.0]}
+    [norms] = page_papers.TABLES["papers-hornn-norms"]
+
+    def claim() -> tuple[str, ...]:
+        rows = (replace(row, curves=[[{"valid_perplexity": x} for x in curves.get(row.name, ())]]) for row in norms.rows)
+        monkeypatch.setitem(page_papers.TABLES, "papers-hornn-norms", [replace(norms, rows=tuple(rows))])
+        return page_claims.higher_order_as_printed()[1:]
+
+    assert claim() == ("FOFE 22", "FOFE 12 in validation (141 and 129)", f"{page_claims.IN_PART}: in 3 epochs")
+    curves["rnn-sgd-4"] = [150.0, 139.0]
+    unhalved = "in 2 epochs, before the rate is halved for the first time"
+    assert claim()[1:] == ("FOFE 9 in validation (139 and 130)", f"{page_claims.NOT_REPRODUCED}: {unhalved}")
+
+
 def test_the_small_scale_is_compared_with_nothing(out: Path) -> None:
     (out / "hf_ptb").rename(out / "hf_ptb-small")
     paper, small = reproduction.all_tables(out)["papers-hf-ptb"]
