@@ -115,7 +115,7 @@ def higher_order_as_printed() -> Claim:
     epochs = min(map(len, curves))
     plain, higher = (curve[epochs - 1] for curve in curves)
     reached, falls = plain - higher >= there / 2, all(curve == sorted(curve, reverse=True) for curve in curves)
-    length = f"in {epochs} epochs" + (", before the rate is halved for the first time" if falls else "")
+    length = f"after epoch {epochs}" + (", before the rate is halved for the first time" if falls else "")
     return Claim(
         "[S] 4: the same for FOFE with the recipe that is printed (SGD with momentum, a rate that is halved)",
         f"FOFE {there:.0f}", f"FOFE {plain - higher:.0f} in validation ({plain:.0f} and {higher:.0f})",

@@ -184,9 +184,9 @@ def test_the_printed_recipe_is_judged_after_as_many_epochs_as_both_networks_have
         monkeypatch.setitem(page_papers.TABLES, "papers-hornn-norms", [replace(norms, rows=tuple(rows))])
         return page_claims.higher_order_as_printed()[1:]
 
-    assert claim() == ("FOFE 22", "FOFE 12 in validation (141 and 129)", f"{page_claims.IN_PART}: in 3 epochs")
+    assert claim() == ("FOFE 22", "FOFE 12 in validation (141 and 129)", f"{page_claims.IN_PART}: after epoch 3")
     curves["rnn-sgd-4"] = [150.0, 139.0]
-    unhalved = "in 2 epochs, before the rate is halved for the first time"
+    unhalved = "after epoch 2, before the rate is halved for the first time"
     assert claim()[1:] == ("FOFE 9 in validation (139 and 130)", f"{page_claims.NOT_REPRODUCED}: {unhalved}")
 
 
