@@ -10,7 +10,7 @@ A cell is one network with one recipe, so its curve is the result. A number at t
 within 5.0. We read 0.5 as the rate of a loss that is added up over the 30 steps of a sequence and averaged over the 20
 streams. Ours is the mean over all, so the rate is 30 * 0.5 = 15. (0.5 for our mean is the other reading.) [S] gives
 neither the bound nor the constant of the decay. benchmarks/diary/papers.md has the short runs that this was chosen by.
-`adam` has the optimizer of hornn_ptb.py, which also has the cells of `adam-4`. Its other bounds were tried on rnn alone.
+`adam` has the optimizer of hornn_ptb.py, which also has the cells of `adam-4`. Its other bounds are for rnn alone.
 """
 
 from __future__ import annotations

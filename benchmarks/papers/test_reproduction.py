@@ -180,7 +180,8 @@ def test_the_printed_recipe_is_judged_after_as_many_epochs_as_both_networks_have
     [norms] = page_papers.TABLES["papers-hornn-norms"]
 
     def claim() -> tuple[str, ...]:
-        rows = (replace(row, curves=[[{"valid_perplexity": x} for x in curves.get(row.name, ())]]) for row in norms.rows)
+        found = {name: [[{"valid_perplexity": x} for x in curve]] for name, curve in curves.items()}
+        rows = (replace(row, curves=found.get(row.name, ())) for row in norms.rows)
         monkeypatch.setitem(page_papers.TABLES, "papers-hornn-norms", [replace(norms, rows=tuple(rows))])
         return page_claims.higher_order_as_printed()[1:]
 
