@@ -31,8 +31,16 @@ ROWS = (
     ("rate", 100, 100, 32),
 )  # fmt: skip
 """Architecture, H, T, B."""
+LARGER = (
+    ("lstm", 128, 50, 64),
+    ("lstm", 256, 25, 128),
+    ("lstm", 512, 10, 128),
+    ("rnn", 512, 25, 128),
+    ("mlstm", 256, 25, 128),
+)
+"""Sizes at which what small networks gain must cost nothing."""
 INPUTS, OUTPUTS = 3, 2
-GATES = {"lstm": 4, "gru": 3, "gru-torch": 3}
+GATES = {"lstm": 4, "mlstm": 5, "gru": 3, "gru-torch": 3}
 """Columns of the recurrent matrices of an architecture, in H; one H for the others."""
 PEAK = 768
 """Side of the square matrices of the peak."""
@@ -165,17 +173,18 @@ def measure(
 @click.option("--backend", default="numba", help="Backend of both builds.")
 @click.option("--threads", default=1, type=click.IntRange(1), help="Threads; the floor is that of one.")
 @click.option("--jax/--no-jax", "with_jax", default=True, help="Measure JAX too.")
+@click.option("--larger", is_flag=True, help="Networks of 128 to 512 units instead.")
 @click.option("--rounds", default=9, type=click.IntRange(1), help="Turns; medians count.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
-def main(before: Path, backend: str, threads: int, with_jax: bool, rounds: int, out: Path) -> None:
+def main(before: Path, backend: str, threads: int, with_jax: bool, larger: bool, rounds: int, out: Path) -> None:
     """Compare gradients and products of small networks with an earlier build and with JAX."""
     os.environ.update(ONE_THREAD)
     facts = {**common.machine(threads), "before": common.commit(before), "vectors": VECTORS}
     builds, rows = [Build(before, threads), Build(common.HERE.parent, threads)], []
     jax = Build(common.HERE.parent, threads, common.HERE / "small_jax.py") if with_jax else None
-    name = "small-cpu.json" if threads == 1 else f"small-cpu-{threads}-threads.json"
+    name = f"{'larger' if larger else 'small'}-cpu{f'-{threads}-threads' if threads > 1 else ''}.json"
     with one_blas_thread():
-        for row in ROWS:
+        for row in LARGER if larger else ROWS:
             rows.append(measure(row, backend, builds, jax, rounds, threads))
             found = rows[-1]
             beside = "" if found["jax_product_times"] is None else (
