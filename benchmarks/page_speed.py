@@ -412,6 +412,7 @@ def small(file: str = "small-cpu.json") -> str:
     """Gradients and products of small networks on one thread, beside an earlier build, JAX, the floor and the peak."""
     found = load(file)
     facts, one = found["machine"], found["machine"]["threads"] == 1
+    beside = any(each["jax_product_times"] for each in found["rows"])
     rows = []
     for each in found["rows"]:
         times = each["milliseconds"]
@@ -423,20 +424,20 @@ def small(file: str = "small-cpu.json") -> str:
                 f"{ms(times['p0'] / 1e3)} to {ms(times['p1'] / 1e3)} ({each['product_times']:.2f})",
                 f"{each['several_times']:.2f}" + (f", {each['several_share']:.0%}" if one else ""),
                 *([f"{each['floor_share']:.0%}"] if one else []),
-                "" if theirs[0] is None else f"{theirs[0]:.1f}, {theirs[1]:.1f}",
+                *(["" if theirs[0] is None else f"{theirs[0]:.1f}, {theirs[1]:.1f}"] if beside else []),
             ]
         )
     several = f"a product with {facts['vectors']} vectors"
     shares = ", and the share of the peak that its recurrent matrix products reach; the floor over the product"
+    of_jax = "; and the time of JAX over ours, for a gradient and for a product with its linearization kept"
     head = paragraph(
         f"{'Processor milliseconds' if one else 'Milliseconds on two threads'} at commit `{facts['before'][:9]}` and "
         f"at `{facts['commit'][:9]}`, which took turns (medians); in brackets: how many times as fast. Then the same "
-        f"ratio for {several}{shares if one else ''}; and the time of JAX over ours, for a gradient and for a product "
-        "with its linearization kept. Ratios are medians of ratios within a turn."
+        f"ratio for {several}{shares if one else ''}{of_jax if beside else ''}. Ratios are medians of ratios within a turn."
     )
     columns = [
         "network and H, T, B", "gradient", "product", f"{facts['vectors']} vectors",
-        *(["floor over product"] if one else []), "JAX, gradient and product",
+        *(["floor over product"] if one else []), *(["JAX, gradient and product"] if beside else []),
     ]  # fmt: skip
     return f"{head}\n\n{table(columns, rows)}"
 
@@ -444,3 +445,8 @@ def small(file: str = "small-cpu.json") -> str:
 def small_two_threads() -> str:
     """The same on two threads."""
     return small("small-cpu-2-threads.json")
+
+
+def larger() -> str:
+    """The same of larger networks, on one thread and without JAX."""
+    return small("larger-cpu.json")

@@ -49,6 +49,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "hidden-64": page_speed.hidden_64,
     "small": page_speed.small,
     "small-two-threads": page_speed.small_two_threads,
+    "larger": page_speed.larger,
     "small-account": page_speed.small_account,
     "account": page_speed.account,
     "account-of-passes": page_speed.account_of_passes,
