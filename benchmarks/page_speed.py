@@ -433,7 +433,8 @@ def small(file: str = "small-cpu.json") -> str:
     head = paragraph(
         f"{'Processor milliseconds' if one else 'Milliseconds on two threads'} at commit `{facts['before'][:9]}` and "
         f"at `{facts['commit'][:9]}`, which took turns (medians); in brackets: how many times as fast. Then the same "
-        f"ratio for {several}{shares if one else ''}{of_jax if beside else ''}. Ratios are medians of ratios within a turn."
+        f"ratio for {several}{shares if one else ''}{of_jax if beside else ''}. Ratios are medians of ratios within a "
+        "turn."
     )
     columns = [
         "network and H, T, B", "gradient", "product", f"{facts['vectors']} vectors",
