@@ -77,7 +77,8 @@ def load_checkpoint(
     try:
         parsed = parse_safetensors(data)
     except (SafetensorError, ValueError, KeyError, TypeError, OverflowError) as error:
-        raise CheckpointError(f"{damaged} or cut short ({error}); use an older checkpoint or start again") from error
+        why = one_line(str(error))
+        raise CheckpointError(f"{damaged} or cut short ({why}); use an older checkpoint or start again") from error
     if _checksum(version, text, parsed) != metadata["sha256"]:
         raise CheckpointError(f"{damaged}: its checksum does not match; use an older checkpoint or start again")
     return {name: array if array.flags.writeable else array.copy() for name, array in parsed.items()}, meta
@@ -129,9 +130,16 @@ def array_sizes(path: str | os.PathLike[str]) -> dict[str, int]:
     with _opened(path) as file:
         header = _header(path, _start(path, file))
     try:
-        return {name: math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+        return {name: _entries(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is damaged or not a checkpoint: its header cannot be read") from error
+
+
+def _entries(shape: Any) -> int:
+    """Return the number of entries of an array; raise TypeError if what a file gives is no shape."""
+    if not isinstance(shape, list) or any(type(n) is not int for n in shape):  # a text times a number is a long text
+        raise TypeError(f"{shape!r} is no shape")
+    return math.prod(shape)
 
 
 def _opened(path: Path) -> BinaryIO:

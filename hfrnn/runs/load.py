@@ -23,7 +23,7 @@ from hfrnn.runs.checkpoint import Arrays, checkpoint_bytes, load_checkpoint
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.outputs import Output
 from hfrnn.runs.run_constraints import CONSTRAINTS, stored_constraints
-from hfrnn.wording import brief, counted
+from hfrnn.wording import brief, counted, one_line
 
 
 @brief
@@ -232,7 +232,8 @@ def load_saved(path: Path, backend: str) -> tuple[Network, Array, Vocabulary | N
     except TypeError as error:  # an argument that Python itself gives, "self"
         raise CheckpointError(f"{path} is damaged: its arguments are of no network; restore it from a copy") from error
     except InputError as error:
-        raise type(error)(f"the network of {path} cannot be made: {error}") from error
+        why = one_line(str(error))
+        raise type(error)(f"the network of {path} cannot be made: {why}") from error
     vocabulary = None
     if description.get("vocabulary") is not None:
         try:

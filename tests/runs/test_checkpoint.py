@@ -8,6 +8,7 @@ import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import CheckpointError, InputError, StorageError
 from hfrnn.files import append_line, write_atomic
-from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
+from hfrnn.runs.checkpoint import array_sizes, checkpoint_bytes, load_checkpoint
 
 ARRAYS = {"theta": np.linspace(-1, 1, 7, dtype=np.float32), "seconds": np.array(2.5), "nothing": np.zeros((0, 3), int)}
 META = {"update": 12, "best": float("inf"), "names": ["a", None, True], "rng": {"state": 2**100}}
@@ -116,6 +117,24 @@ def test_other_files_and_formats_are_refused_with_the_reason(tmp_path: Path, mon
     }.items():  # fmt: skip
         with pytest.raises(CheckpointError, match=reason):
             load_checkpoint(tmp_path / name)
+
+
+@pytest.mark.parametrize("shape", [["a", 3], {"a": 2}, "ab", [True], None])
+def test_what_is_no_shape_is_refused(shape: Any, tmp_path: Path) -> None:
+    path, header = tmp_path / "a.safetensors", json.dumps({"theta": {"shape": shape}}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(CheckpointError, match="its header cannot be read"):
+        array_sizes(path)
+
+
+def test_an_error_of_the_reader_stays_within_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(data: bytes) -> None:
+        raise ValueError("one\ntwo")
+
+    (tmp_path / "a.safetensors").write_bytes(checkpoint_bytes(ARRAYS, META))
+    monkeypatch.setattr("hfrnn.runs.checkpoint.parse_safetensors", fail)
+    with pytest.raises(CheckpointError, match=r"cut short \(one\\ntwo\); use"):
+        load_checkpoint(tmp_path / "a.safetensors")
 
 
 def test_foreign_words_stay_within_one_sentence(tmp_path: Path) -> None:

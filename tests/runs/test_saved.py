@@ -114,6 +114,7 @@ DAMAGED: dict[str, Any] = {
     "a huge embedding": changed(embedding=10**12),
     "an embedding": changed(embedding=5),
     "an unknown option": changed(colour=1),
+    "an unknown option of two lines": changed(**{"one\ntwo": 1}),
     "a name of Python's own": changed(**{"self": 1}),
     "an option out of range": changed(leak=3.0),
     "another type": changed(dtype="float64"),
@@ -133,6 +134,7 @@ def test_a_file_that_does_not_fit_itself_is_refused_in_one_sentence(file: Path, 
     with pytest.raises(InputError) as refused:
         hfrnn.load(file)
     assert file.name in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_every_cut_and_every_flipped_byte_is_noticed(file: Path) -> None:
