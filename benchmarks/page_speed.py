@@ -413,33 +413,31 @@ def small(file: str = "small-cpu.json") -> str:
     found = load(file)
     facts, one = found["machine"], found["machine"]["threads"] == 1
     beside = any(each["jax_product_times"] for each in found["rows"])
+    several = f"{facts['vectors']} vectors"
+    columns = ["network and H, T, B", "gradient", "product", several]
+    columns += ["their share of the peak", "floor over product"] if one else []
+    columns += ["JAX, gradient and product"] if beside else []
     rows = []
     for each in found["rows"]:
-        times = each["milliseconds"]
-        theirs = [each["jax_gradient_times"], each["jax_product_times"]]
-        rows.append(
-            [
-                f"{each['arch']} {each['H']}, {each['T']}, {each['B']}",
-                f"{ms(times['g0'] / 1e3)} to {ms(times['g1'] / 1e3)} ({each['gradient_times']:.2f})",
-                f"{ms(times['p0'] / 1e3)} to {ms(times['p1'] / 1e3)} ({each['product_times']:.2f})",
-                f"{each['several_times']:.2f}" + (f", {each['several_share']:.0%}" if one else ""),
-                *([f"{each['floor_share']:.0%}"] if one else []),
-                *(["" if theirs[0] is None else f"{theirs[0]:.1f}, {theirs[1]:.1f}"] if beside else []),
-            ]
-        )
-    several = f"a product with {facts['vectors']} vectors"
-    shares = ", and the share of the peak that its recurrent matrix products reach; the floor over the product"
-    of_jax = "; and the time of JAX over ours, for a gradient and for a product with its linearization kept"
+        times, jax = each["milliseconds"], each["jax_gradient_times"]
+        cells = {
+            "network and H, T, B": f"{each['arch']} {each['H']}, {each['T']}, {each['B']}",
+            "gradient": f"{ms(times['g0'] / 1e3)} to {ms(times['g1'] / 1e3)} ({each['gradient_times']:.2f})",
+            "product": f"{ms(times['p0'] / 1e3)} to {ms(times['p1'] / 1e3)} ({each['product_times']:.2f})",
+            several: f"{each['several_times']:.2f}",
+            "their share of the peak": f"{each['several_share']:.0%}",
+            "floor over product": f"{each['floor_share']:.0%}",
+            "JAX, gradient and product": "" if jax is None else f"{jax:.1f}, {each['jax_product_times']:.1f}",
+        }
+        rows.append([cells[name] for name in columns])
+    notes = [f"*{several}* has this ratio for a product with so many vectors."]
+    notes += ["*Their share of the peak* is that of their recurrent matrix products."] if one else []
+    notes += ["*JAX* has the time of JAX over ours; JAX keeps the linearization of a product."] if beside else []
     head = paragraph(
         f"{'Processor milliseconds' if one else 'Milliseconds on two threads'} at commit `{facts['before'][:9]}` and "
-        f"at `{facts['commit'][:9]}`, which took turns (medians); in brackets: how many times as fast. Then the same "
-        f"ratio for {several}{shares if one else ''}{of_jax if beside else ''}. Ratios are medians of ratios within a "
-        "turn."
+        f"at `{facts['commit'][:9]}`, which took turns (medians); in brackets: how many times as fast. "
+        f"{' '.join(notes)} Ratios are medians of ratios within a turn."
     )
-    columns = [
-        "network and H, T, B", "gradient", "product", f"{facts['vectors']} vectors",
-        *(["floor over product"] if one else []), *(["JAX, gradient and product"] if beside else []),
-    ]  # fmt: skip
     return f"{head}\n\n{table(columns, rows)}"
 
 

@@ -161,7 +161,10 @@ class HfrnnWarning(UserWarning):
 
 
 class EnvironmentWarning(HfrnnWarning):
-    """The environment of the process slows hfrnn down, or asks for what hfrnn does not do. No line of a run says so."""
+    """The environment of the process slows hfrnn down, or asks for something that hfrnn does not do.
+
+    The command line shows these warnings, because no line of a run says the same.
+    """
 
 
 class UncachedWarning(EnvironmentWarning):

@@ -103,8 +103,8 @@ def ignore_tf32_of_environment() -> None:
 
     linalg.set_compute_type(np.float32, linalg.COMPUTE_TYPE_DEFAULT)
     warnings.warn(
-        "CUPY_TF32 is set: hfrnn turns TF32 off for CuPy's products in this process, so that results do not depend on "
-        "the variable; unset it, and use precision 'tf32' for TF32 in curvature products",
+        "CUPY_TF32 is set, but hfrnn turns TF32 off for CuPy's products in this process, so that results do not "
+        "depend on the variable: unset it, and for TF32 in curvature products use precision 'tf32'",
         EnvironmentWarning, stacklevel=2,
     )  # fmt: skip
 

@@ -42,8 +42,8 @@ class Objective(SequenceDerivatives):
     batch : Batch
         Its arrays must not change while the objective is in use.
     threads : int, optional
-        Number of threads; by default the number of processors, and 1 for a batch of little work, which others would
-        only slow down. The results do not depend on it.
+        Number of threads. By default the number of processors, but 1 for a batch of little work, which more threads
+        would slow down. The results do not depend on it.
     checkpoint : None, int, "sqrt" or "auto"
         What is kept of the forward pass. None: everything. An integer: the states every that many steps. "sqrt": the
         states every ceil(sqrt(T)) steps. "auto": the fastest plan that fits `memory`.
@@ -112,8 +112,8 @@ class Objective(SequenceDerivatives):
             least_shards=shards, lengths=batch.shard_lengths, loops=bool(closed_loop and closed_loop.share),
         )  # fmt: skip
         self.plan.check(batch.B)
-        alone = not net.backend.on_host or (threads is None and batch.T * batch.B * net.n_parameters < ALONE)
-        self.threads = Threads(1 if alone else threads, most=self.plan.workers)
+        little_work = threads is None and batch.T * batch.B * net.n_parameters < ALONE
+        self.threads = Threads(1 if little_work or not net.backend.on_host else threads, most=self.plan.workers)
         self.host_threads = Threads(threads)
         """For what the host computes beside a device."""
         self.total_weight = self.batch.total_weight(net.backend)

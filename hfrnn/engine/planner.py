@@ -8,8 +8,9 @@ that fits the budget. The cost is in units of one matrix product over all steps:
     sqrt       keeps only the states every ceil(sqrt(T)) steps       4 units, forward twice and R-forward once more
     shards     as sqrt, with smaller shards that share buffers       as sqrt, in smaller matrix products
 
-On a CPU, shards and segments are small, so that threads share the work and buffers stay in the cache. On a GPU there is
-one shard, and the segments are as long as the memory allows. Only the last way has more shards, one after another.
+On a CPU, shards are small, so that threads share the work, and segments are short, so that buffers stay in the cache or
+take little memory. On a GPU there is one shard, and the segments are as long as the memory allows. Only the last way
+has more shards, one after another.
 """
 
 from __future__ import annotations
@@ -161,11 +162,10 @@ def _device_sizes(T: int, B: int) -> tuple[list[int | None], list[int]]:
 
 
 def _cache_segment(layout: Layout, T: int, B: int) -> int:
-    """Return the number of steps per segment for which U and the logits of B sequences fit the cache.
+    """Return the number of steps per segment: as many as fit the cache with U and the logits of B sequences.
 
-    Two cases are different, and only the memory is limited then. Reading and adding large output weights once per
-    segment costs more time than logits outside the cache. And compiled loops read an array of a step once for several
-    passes, so that what they do once per segment costs more (docs/speed.md).
+    Compiled loops and large output weights do much once per segment, which costs more time than arrays outside the
+    cache. So their segments are longer, and the limit only saves memory (docs/speed.md).
     """
     item, head = layout.dtype.itemsize, layout.head
     row = B * max(head.outputs_a_target, *(layer.slots for layer in layout.layers)) * item

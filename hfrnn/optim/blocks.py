@@ -106,10 +106,12 @@ def rotated_back(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
 
 
 def rotated_gates(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
-    """Return `rotated` for all gates of a block (rows, gates, width) at once, with Q_R (gates, width, width)."""
+    """Return `rotated` of every gate of a block (rows, gates, width), at once, with Q_R (gates, width, width)."""
     if Q_L is not None:
         x = (Q_L.T @ x.reshape(x.shape[0], -1)).reshape(x.shape)
-    return x if Q_R is None else (x.swapaxes(0, 1) @ Q_R).swapaxes(0, 1)
+    if Q_R is not None:
+        x = (x.swapaxes(0, 1) @ Q_R).swapaxes(0, 1)
+    return x
 
 
 def covered_length(blocks: Sequence[MatrixBlock]) -> int:
