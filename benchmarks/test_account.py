@@ -29,10 +29,10 @@ BACKENDS = ("numpy", pytest.param("numba", marks=IGNORED))
 
 
 def case_of(arch: str, backend: str, V: int = 5) -> Case:
-    """Return a case whose compiled loops add weight gradients of more than one block of steps."""
+    """Return a case whose compiled loops add weight gradients of more than one block of steps, also with AVX-512."""
     if backend == "numba":
         pytest.importorskip("numba")
-    return Case(arch, 8, 9, 18, V, backend=backend)
+    return Case(arch, 16, 9, 18, V, backend=backend)
 
 
 def array(*shape: int) -> Any:
