@@ -243,7 +243,7 @@ class TrainConfig:
         """The arguments of `Network`; `data` are those that the data decide: n_in, n_out, loss and perhaps classes."""
         names = (
             "arch", "hidden", "dtype", "backend", "embedding", "bias", "output_bias", "direct_input", "direct_output",
-            "l2", "learn_initial_state", "feedthrough",
+            "learn_initial_state", "feedthrough",
         )  # fmt: skip
         of_loss = {option.name for option in LOSSES[data["loss"]].options}
         for name in loss_options().keys() - of_loss:
@@ -251,7 +251,8 @@ class TrainConfig:
             loss = Message(f"the loss is {data['loss']}: it is for {either(takers)}")
             self.refuse((name,), loss)
         found = {**data, **{name: getattr(self, name) for name in (*names, *of_loss)}, **self.arch_options}
-        return {**found, "learn_initial_state": self.learn_initial_state or "recordings" in data}
+        learned = self.learn_initial_state or "recordings" in data
+        return {**found, "l2": self.l2 or 0.0, "learn_initial_state": learned}
 
     def refuse(self, names: Iterable[str], why: str | Message) -> None:
         """Raise InputError if one of the options was given with an effect."""

@@ -55,6 +55,8 @@ def dependent(chosen: Any) -> dict[str, Any]:
     weaker = WEAKER if chosen.preset == "tuned" and data == "large_text" else 1
     if chosen.mu is not None or chosen.lambda_ is not None:  # their least share is then that of other texts
         found["least_damping"], weaker = found["least_damping"] / weaker, 1
+    tuned = chosen.preset == "tuned" and chosen.optimizer in OPTIMIZERS.takers("preset")
+    found["l2"] = chosen.kind.penalty(chosen.values) if tuned else 0.0
     strengths = zip(("mu", "lambda_"), STRENGTHS[chosen.damping], strict=True)
     found |= {name: own / weaker or None for name, own in strengths}
     given = {name: value for name in found if (value := getattr(chosen, name)) is not None}

@@ -26,7 +26,7 @@ DATA = {"text": "python-manual", "large_text": "tinyshakespeare", "music": "jsb"
 CHEAP = {
     "cg_iterations": 2, "noise_limit": 0.5, "rho_every": 10, "preconditioner_exponent": 1.0, "preconditioner_parts": 50,
     "curvature_fraction": 0.2, "preconditioner_relative_shift": 0.5, "preconditioner_every": 40, "least_damping": 1.0,
-    "compare_iterates": "low-rho",
+    "first_gradient_symbols": 2_500, "compare_iterates": "low-rho",
 }  # fmt: skip
 """What the preset of large texts has instead of that of texts."""
 
@@ -83,6 +83,14 @@ def test_large_texts_have_cheap_updates() -> None:
     assert differing(TrainConfig(data="tinyshakespeare", level="word", optimizer="hf"), small) == {}
     published = {"preset": "published", "data": "text8"}
     assert differing(TrainConfig(**published), TrainConfig(preset="published")) == {}
+
+
+@pytest.mark.parametrize(("options", "l2"), [
+    ({"data": "tinyshakespeare"}, 1.17e-5), ({"data": "tinyshakespeare", "l2": 0.0}, 0.0), ({}, 0.0),
+    ({"data": "tinyshakespeare", "preset": "published"}, 0.0), ({"data": "tinyshakespeare", "optimizer": "adam"}, 0.0),
+])  # fmt: skip
+def test_the_penalty_of_a_large_text_follows_from_its_size(options: dict[str, Any], l2: float) -> None:
+    assert TrainConfig(**options).resolved().l2 == pytest.approx(l2, rel=1e-2)
 
 
 @pytest.mark.parametrize(("size", "level", "cheap"), [

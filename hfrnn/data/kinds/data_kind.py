@@ -252,6 +252,11 @@ class DataKind:
         return cls.preset
 
     @classmethod
+    def penalty(cls, options: Mapping[str, Any]) -> float:
+        """Return the option `l2` that suits the data with the preset tuned of Hessian-free optimization."""
+        return 0.0
+
+    @classmethod
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return options of such data with absolute paths and with defaults that depend on others, by name."""
         data = options["data"]

@@ -33,6 +33,8 @@ LARGE = 1_000_000
 """The least number of symbols of a large text. Its validation and test parts count too."""
 CHARACTERS = 5
 """About how many characters a word of a text has, with the space after it (5.5 in the Penn Treebank)."""
+PENALTY = 13.0
+"""`penalty` of a large text, times its symbols."""
 WORDS = Need("level", ("word",))
 
 
@@ -94,6 +96,11 @@ class Text(DataKind):
     def preset_for(cls, options: Mapping[str, Any]) -> str:
         """Return "large_text" for a text that the size of its file shows to be large."""
         return "large_text" if _size(options) >= LARGE else cls.preset
+
+    @classmethod
+    def penalty(cls, options: Mapping[str, Any]) -> float:
+        size = _size(options)
+        return float(f"{PENALTY / size:.3g}") if size >= LARGE else 0.0
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:

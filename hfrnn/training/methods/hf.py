@@ -68,7 +68,9 @@ BATCHES = (
     _option(
         "first_gradient_symbols", int, None, "Symbols of the first gradient batch", least=1, unit="symbols",
         zero="for as many as the later ones", otherwise="never more than {gradient_symbols!s}",
-        presets=Presets(ByData(text=5_000, music=5_000, task=InSequences(125), arrays=5_000), 10_000),
+        presets=Presets(
+            ByData(text=5_000, music=5_000, task=InSequences(125), arrays=5_000, large_text=2_500), 10_000
+        ),
     ),
     _option(
         "batch_growth", float, None, "Growth factor of the gradient batch per update, up to {gradient_symbols!s}.",
