@@ -11,10 +11,11 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from comparison import Race, Result, Seeds, budget_of, by_problem, final_bits, number, race, read_cells
-from page_hf_vs_sgd import BLOCK_SHIFT
+from page_hf_vs_sgd import BLOCK_SHIFT, PENALTY
 from page_text import RESULTS, listed, table
 
 METHODS = ("hf", "adam", "sgd")
+NAMES = {"adam": "Adam", "sgd": "SGD", "soap": "SOAP", "muon": "Muon"}
 LAGS = RESULTS / "long_lags"
 CELLS = ((100, False), (200, True))
 """Lengths of the tasks in the table, and whether they are reached by a curriculum."""
@@ -24,6 +25,24 @@ def compared() -> str:
     """Return the seconds that HF, Adam and SGD need until a target, in one row per problem."""
     head = ["problem", "target", "HF", "Adam", "SGD", "HF / Adam", "best bits: HF", "Adam", "SGD"]
     return table(head, [*_texts(), *_lags()])
+
+
+def ratios() -> str:
+    """Return HF's seconds until the best value of each first-order method, in one row per problem and method."""
+    rows = []
+    for folder in (BLOCK_SHIFT, PENALTY):
+        for problem, methods in by_problem(read_cells(folder)).items():
+            if not {"soap", "muon"} & methods.keys():
+                continue
+            for method in [each for each in NAMES if each in methods]:
+                seeds = sorted(methods["hf"].keys() & methods[method].keys())
+                runs = [{name: methods[name][seed]["curve"] for name in ("hf", method)} for seed in seeds]
+                races = [found for each in runs if (found := race(each, (method,), budget_of(methods))) is not None]
+                median = statistics.median(each.ratio("hf") for each in races)
+                bits = ", ".join(f"{each.bits:.3f}" for each in races)
+                seconds = [", ".join(number(each.seconds[name], ".0f") for each in races) for name in (method, "hf")]
+                rows.append([f"`{problem}`", NAMES[method], bits, *seconds, number(median, ".2f")])
+    return table(["problem", "method", "its best bits", "its seconds", "HF's seconds", "HF / method"], rows)
 
 
 def share(problem: str) -> str:

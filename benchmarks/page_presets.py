@@ -17,6 +17,8 @@ from hfrnn.runs.defaults import in_preset
 from hfrnn.runs.defaults import rows as all_rows
 from hfrnn.runs.options import run_options
 
+OF_TRIALS = (15, 30, 45, 60, 100, 160)
+"""Processor seconds at which trials of defaults are compared."""
 SYMBOLS, SECONDS = (0.5, 1.0, 1.5), (20, 30, 40)
 """Millions of symbols of gradient batches, and processor seconds, at which prototypes are compared."""
 
@@ -64,6 +66,21 @@ def cheaper_updates(hidden: int) -> str:
         rows.append([each["what"], *cells, *per_million])
     heads = [*(f"{mark:g} million symbols" for mark in millions), *(f"{mark} s" for mark in seconds)]
     return table(["", *heads, "products per million", "trial losses per million"], rows)
+
+
+def text_defaults(text: str) -> str:
+    """The best bits of each trial of the defaults of texts after some processor seconds."""
+    trials = [each for each in load("text-defaults.json")["trials"] if each["text"] == text]
+    rows = []
+    for each in trials:
+        points, end = each["points"], each["points"][-1]["seconds_processor"]
+        cells = []
+        for mark in OF_TRIALS:
+            bits = [p["valid_bits"] for p in points if p["seconds_processor"] <= mark]
+            cells.append(f"{min(bits):.3f}" if bits and end >= 0.96 * mark else "")
+        best = min(points, key=lambda p: p["valid_bits"])
+        rows.append([each["what"], *cells, f"{best['valid_bits']:.3f} after {best['seconds_processor']:.0f} s"])
+    return table(["", *(f"{mark} s" for mark in OF_TRIALS), "best"], rows)
 
 
 def _at(points: list[dict[str, float]], name: str, mark: float) -> str:
