@@ -165,6 +165,7 @@ def test_a_small_network_runs_a_segment_in_one_launch(arch, routine, monkeypatch
 @pytest.mark.parametrize("routine", ["forward", "rforward", "backward"])
 @pytest.mark.parametrize("arch", COOPERATIVE)
 def test_a_segment_is_one_cooperative_launch(arch, routine, monkeypatch):
+    routines(make_kernel(arch, 8, {}, "cupy"), cooperative, 1, 3)  # makes the counters of the barriers, once for all
     cooperative.grids.clear()
     assert used_by_more_steps(arch, routine, cooperative, monkeypatch) == {}
     assert cooperative.grids.total() == 6  # three routines, twice
