@@ -243,7 +243,7 @@ def result_of(cell: Cell, budget: float, backend: str, folder: Path, out: Path) 
     names = ("update", "seconds", "valid_bits")
     points = [p for p in validations(folder, names, budget) if p["valid_bits"] is not None]
     lines, config = records(folder), tomllib.loads((folder / "config.toml").read_text("utf-8"))
-    lines = [line for n, line in enumerate(lines) if n == 0 or spent(lines[n - 1]) < budget]  # it may have gone on
+    lines = [line for n, line in enumerate(lines) if n == 0 or spent(lines[n - 1]) < budget]  # the run may have gone on
     config |= config.pop("followed")
     best = min(points, key=lambda p: p["valid_bits"], default={})
     done = read_cells(out)

@@ -36,11 +36,10 @@ def ratios() -> str:
                 continue
             for method in [each for each in NAMES if each in methods]:
                 seeds = sorted(methods["hf"].keys() & methods[method].keys())
-                runs = [{name: methods[name][seed]["curve"] for name in ("hf", method)} for seed in seeds]
-                races = [found for each in runs if (found := race(each, (method,), budget_of(methods))) is not None]
+                races = [_race(methods, seed, budget_of(methods), method) for seed in seeds]
                 median = statistics.median(each.ratio("hf") for each in races)
                 bits = ", ".join(f"{each.bits:.3f}" for each in races)
-                seconds = [", ".join(number(each.seconds[name], ".0f") for each in races) for name in (method, "hf")]
+                seconds = [_seconds(name, races) for name in (method, "hf")]
                 rows.append([f"`{problem}`", NAMES[method], bits, *seconds, number(median, ".2f")])
     return table(["problem", "method", "its best bits", "its seconds", "HF's seconds", "HF / method"], rows)
 
@@ -69,8 +68,8 @@ def _texts() -> Iterable[list[str]]:
         yield [f"`{problem}`", f"Adam's best in {budget:g} s", *seconds, share(problem), *bests]
 
 
-def _race(methods: Mapping[str, Seeds], seed: int, budget: float) -> Race:
-    found = race({name: runs[seed]["curve"] for name, runs in methods.items() if seed in runs}, ("adam",), budget)
+def _race(methods: Mapping[str, Seeds], seed: int, budget: float, opponent: str = "adam") -> Race:
+    found = race({name: runs[seed]["curve"] for name, runs in methods.items() if seed in runs}, (opponent,), budget)
     assert found is not None
     return found
 

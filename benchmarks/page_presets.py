@@ -5,9 +5,11 @@ See tables.py.
 
 from __future__ import annotations
 
+import math
 import statistics
 
 import numpy as np
+from comparison import best_within
 from diagonals import figures
 from page_text import load, table
 
@@ -74,10 +76,8 @@ def text_defaults(text: str) -> str:
     rows = []
     for each in trials:
         points, end = each["points"], each["points"][-1]["seconds_processor"]
-        cells = []
-        for mark in OF_TRIALS:
-            bits = [p["valid_bits"] for p in points if p["seconds_processor"] <= mark]
-            cells.append(f"{min(bits):.3f}" if bits and end >= 0.96 * mark else "")
+        bests = [best_within(points, mark) if end >= 0.96 * mark else math.inf for mark in OF_TRIALS]
+        cells = [f"{bits:.3f}" if math.isfinite(bits) else "" for bits in bests]
         best = min(points, key=lambda p: p["valid_bits"])
         rows.append([each["what"], *cells, f"{best['valid_bits']:.3f} after {best['seconds_processor']:.0f} s"])
     return table(["", *(f"{mark} s" for mark in OF_TRIALS), "best"], rows)
