@@ -19,6 +19,8 @@ from hfrnn.runs.options import run_options
 
 PARTS = (("text", "texts"), ("music", "music"), ("task", "tasks"), ("arrays", "arrays"))
 """The fields of `ByData` and their names in a sentence."""
+FIRST_WORDS = 5_000
+"""Words of the first gradient batch, at least: a step on fewer fits their noise."""
 
 
 class InSequences(NamedTuple):
@@ -65,6 +67,8 @@ def dependent(chosen: Any) -> dict[str, Any]:
     if chosen.damping == "line-search":
         found["warm_start"] = 0.0
     found["least_damping"] *= LEAST_FACTORS.get(chosen.damping, 1.0)
+    if chosen.kind.level(chosen.values) == "word":
+        found["first_gradient_symbols"] = max(found["first_gradient_symbols"], FIRST_WORDS)
     largest = given.get("gradient_symbols", found["gradient_symbols"])
     found["first_gradient_symbols"] = min(found["first_gradient_symbols"], largest)
     found |= given

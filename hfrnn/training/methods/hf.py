@@ -12,7 +12,7 @@ from hfrnn.choices import ADAPTED, DAMPINGS, FIXED, METRICS, PRECISIONS, PRESETS
 from hfrnn.errors import Message
 from hfrnn.optim.hf_options import DAMPED, WEAKER, declarations
 from hfrnn.option import ByData, Need, Option, Presets, argument
-from hfrnn.runs.defaults import InSequences
+from hfrnn.runs.defaults import FIRST_WORDS, InSequences
 from hfrnn.runs.optimizers import Optimizer
 from hfrnn.training.methods.first_order_options import OF_SEQUENCES
 
@@ -67,7 +67,8 @@ BATCHES = (
     ),
     _option(
         "first_gradient_symbols", int, None, "Symbols of the first gradient batch", least=1, unit="symbols",
-        zero="for as many as the later ones", otherwise="never more than {gradient_symbols!s}",
+        zero="for as many as the later ones",
+        otherwise=f"{FIRST_WORDS:,} for words; never more than {{gradient_symbols!s}}",
         presets=Presets(
             ByData(text=5_000, music=5_000, task=InSequences(125), arrays=5_000, large_text=2_500), 10_000
         ),
