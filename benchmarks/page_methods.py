@@ -15,7 +15,7 @@ from page_hf_vs_sgd import BLOCK_SHIFT, PENALTY
 from page_text import RESULTS, listed, table
 
 METHODS = ("hf", "adam", "sgd")
-NAMES = {"adam": "Adam", "sgd": "SGD", "soap": "SOAP", "muon": "Muon"}
+NAMES = {"adam": "Adam", "sgd": "SGD", "soap": "SOAP", "muon": "Muon", "psgd": "PSGD"}
 LAGS = RESULTS / "long_lags"
 CELLS = ((100, False), (200, True))
 """Lengths of the tasks in the table, and whether they are reached by a curriculum."""
@@ -32,7 +32,7 @@ def ratios() -> str:
     rows = []
     for folder in (BLOCK_SHIFT, PENALTY):
         for problem, methods in by_problem(read_cells(folder)).items():
-            if not {"soap", "muon"} & methods.keys():
+            if not {"soap", "muon", "psgd"} & methods.keys():
                 continue
             for method in [each for each in NAMES if each in methods]:
                 seeds = sorted(methods["hf"].keys() & methods[method].keys())

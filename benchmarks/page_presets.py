@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 
 import numpy as np
 from comparison import best_within
@@ -21,6 +22,8 @@ from hfrnn.runs.options import run_options
 
 OF_TRIALS = (15, 30, 45, 60, 100, 160)
 """Processor seconds at which trials of defaults are compared."""
+OF_DAMPING, OF_WORDS = (15, 30, 60, 100, 160), (15, 30, 45, 60, 90)
+"""Processor seconds at which trials of damping and of texts in words are compared."""
 SYMBOLS, SECONDS = (0.5, 1.0, 1.5), (20, 30, 40)
 """Millions of symbols of gradient batches, and processor seconds, at which prototypes are compared."""
 
@@ -70,17 +73,38 @@ def cheaper_updates(hidden: int) -> str:
     return table(["", *heads, "products per million", "trial losses per million"], rows)
 
 
-def text_defaults(text: str) -> str:
+def text_defaults(text: str, file: str = "text-defaults.json", marks: Sequence[int] = OF_TRIALS) -> str:
     """The best bits of each trial of the defaults of texts after some processor seconds."""
-    trials = [each for each in load("text-defaults.json")["trials"] if each["text"] == text]
+    trials = [each for each in load(file)["trials"] if each["text"] == text]
     rows = []
     for each in trials:
         points, end = each["points"], each["points"][-1]["seconds_processor"]
-        bests = [best_within(points, mark) if end >= 0.96 * mark else math.inf for mark in OF_TRIALS]
+        bests = [best_within(points, mark) if end >= 0.96 * mark else math.inf for mark in marks]
         cells = [f"{bits:.3f}" if math.isfinite(bits) else "" for bits in bests]
         best = min(points, key=lambda p: p["valid_bits"])
         rows.append([each["what"], *cells, f"{best['valid_bits']:.3f} after {best['seconds_processor']:.0f} s"])
-    return table(["", *(f"{mark} s" for mark in OF_TRIALS), "best"], rows)
+    return table(["", *(f"{mark} s" for mark in marks), "best"], rows)
+
+
+def weaker_damping(text: str) -> str:
+    """The best bits of trials of damping, and of texts in words."""
+    return text_defaults(text, "weaker-damping.json", OF_WORDS if text == "words" else OF_DAMPING)
+
+
+def noise_of_steps() -> str:
+    """How much of the loss an update promises with mu = 0.01, and how often noise stops CG."""
+    found = load("weaker-damping.json")["noise"]
+    rows = [[each["what"], f"{each['promise']:.1%}", f"{each['stopped']:.0%}"] for each in found]
+    return table(["", "predicted decrease, as a share of the loss", "updates in which noise stops CG"], rows)
+
+
+def damping_by_noise() -> str:
+    """What HF reaches after the same number of updates with and without weaker damping in updates of little noise."""
+    rows = [
+        [each["what"], str(each["seed"]), f"{each['updates']:,}", f"{each['without']:.3f}", f"{each['with']:.3f}"]
+        for each in load("weaker-damping.json")["rule"]
+    ]
+    return table(["", "seed", "updates", "without the rule", "with it"], rows)
 
 
 def _at(points: list[dict[str, float]], name: str, mark: float) -> str:
