@@ -19,7 +19,7 @@ from comparison import (
     times_table,
     tuning_table,
 )
-from page_text import RESULTS, table
+from page_text import RESULTS, load, table
 
 FOLDER = RESULTS / "hf_vs_sgd"
 BLOCK_SHIFT = RESULTS / "hf_vs_sgd_block_shift"
@@ -41,6 +41,8 @@ MINUTE = RESULTS / "hf_vs_sgd_minute"
 """Runs of a minute of HF and of more opponents, each with its own trials of a minute."""
 EARLY = (60, 100, 160, 300)
 """Processor seconds at which options of HF are compared."""
+OF_WORDS = (15, 30, 60, 90, 120, 160, 200)
+"""Processor seconds at which runs on words are compared."""
 NOTHING = "No run has been made yet."
 
 
@@ -61,6 +63,15 @@ def problems(folder: Path = FOLDER) -> str:
             alternative = f"Validation bits over processor seconds: {problem}"
             parts.append(f"![{alternative}](../results/{folder.name}/{problem}.svg)")
     return "\n\n".join(parts) or NOTHING
+
+
+def words_penalty() -> str:
+    """Return what HF and Adam reach on words with seed 0, and Adam with HF's penalty."""
+    runs = by_problem(read_cells(BLOCK_SHIFT))["ptb-words-hornn-fofe"]
+    other = next(each for each in load("weaker-damping.json")["trials"] if each["text"] == "words-penalty")
+    curves = {"hf": runs["hf"][0]["curve"], "adam": runs["adam"][0]["curve"], other["what"]: other["points"]}
+    rows = [[name, *(f"{best_within(curve, mark):.3f}" for mark in OF_WORDS)] for name, curve in curves.items()]
+    return table(["", *(f"{mark} s" for mark in OF_WORDS)], rows)
 
 
 def before(now: Path = LARGER, then: Path = LAMBDA) -> str:
