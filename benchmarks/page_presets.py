@@ -92,7 +92,7 @@ def weaker_damping(text: str) -> str:
 
 
 def noise_of_steps() -> str:
-    """How much of the loss an update promises with mu = 0.01, and how often noise stops CG."""
+    """The decrease that an update predicts with mu = 0.01, and how often noise stops CG."""
     found = load("weaker-damping.json")["noise"]
     rows = [[each["what"], f"{each['promise']:.1%}", f"{each['stopped']:.0%}"] for each in found]
     return table(["", "predicted decrease, as a share of the loss", "updates in which noise stops CG"], rows)
