@@ -11,6 +11,7 @@ import mutations
 import pytest
 from support.mutants import lines_of, mutants
 from support.reach import FIRST, OUTSIDE, Reach, digest
+from support.runs_of_copies import environment
 
 PROJECT = Path(__file__).resolve().parent.parent
 SUMS = """from functools import cache
@@ -67,7 +68,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "hfrnn" / "sums.py").write_text(SUMS)
     (tmp_path / "tests" / "test_sums.py").write_text(TESTS)
     tools = ("mutations", "mutation_table", "reached", *(f"support/{name}" for name in ("mutants", "cuda_mutants")))
-    for name in (*tools, "support/__init__", "support/reach", "support/reach_plugin"):
+    for name in (*tools, "support/__init__", "support/reach", "support/reach_plugin", "support/runs_of_copies"):
         (tmp_path / "tests" / f"{name}.py").write_bytes((PROJECT / "tests" / f"{name}.py").read_bytes())
     monkeypatch.setattr(mutations, "PROJECT", tmp_path)
     return tmp_path
@@ -82,7 +83,7 @@ def test_a_record_names_the_tests_behind_caches_fixtures_and_processes(project: 
     """It leaves out a test that fails; mutants are then noticed by the tests of the record."""
     pytest.importorskip("coverage")
     command = [sys.executable, "tests/reached.py", "out.json.gz", "--processes", "1"]
-    subprocess.run(command, cwd=project, check=True, env=mutations.environment(project))
+    subprocess.run(command, cwd=project, check=True, env=environment(project))
     reach = Reach.read(project / "out.json.gz")
     assert reach.left_out == ["tests/test_sums.py::test_wrong"]
     reached = {
