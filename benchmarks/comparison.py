@@ -46,6 +46,11 @@ def best_within(curve: Curve, seconds: float = math.inf, key: str = BITS) -> flo
     return min((p[key] for p in curve if p["seconds_processor"] <= SLACK * seconds), default=math.inf)
 
 
+def bits_at(curve: Curve, marks: Iterable[float]) -> list[str]:
+    """Return the lowest validation bits within each time, as text; nothing if there is no validation yet."""
+    return [number(best_within(curve, mark), ".3f", "") for mark in marks]
+
+
 def time_to(curve: Curve, value: float, key: str = BITS) -> float:
     """Return the processor seconds of the first validation with at most this value; infinity if there is none."""
     return next((float(p["seconds_processor"]) for p in curve if p[key] <= value), math.inf)

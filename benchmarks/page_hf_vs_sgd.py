@@ -11,6 +11,7 @@ from pathlib import Path
 from comparison import (
     Result,
     best_within,
+    bits_at,
     bits_table,
     budget_of,
     by_problem,
@@ -41,8 +42,8 @@ MINUTE = RESULTS / "hf_vs_sgd_minute"
 """Runs of a minute of HF and of more opponents, each with its own trials of a minute."""
 EARLY = (60, 100, 160, 300)
 """Processor seconds at which options of HF are compared."""
-OF_WORDS = (15, 30, 60, 90, 120, 160, 200)
-"""Processor seconds at which runs on words are compared."""
+ON_WORDS = (15, 30, 60, 90, 120, 160, 200)
+"""Processor seconds at which HF and Adam are compared on words."""
 NOTHING = "No run has been made yet."
 
 
@@ -70,8 +71,8 @@ def words_penalty() -> str:
     runs = by_problem(read_cells(BLOCK_SHIFT))["ptb-words-hornn-fofe"]
     other = next(each for each in load("weaker-damping.json")["trials"] if each["text"] == "words-penalty")
     curves = {"hf": runs["hf"][0]["curve"], "adam": runs["adam"][0]["curve"], other["what"]: other["points"]}
-    rows = [[name, *(f"{best_within(curve, mark):.3f}" for mark in OF_WORDS)] for name, curve in curves.items()]
-    return table(["", *(f"{mark} s" for mark in OF_WORDS)], rows)
+    rows = [[name, *bits_at(curve, ON_WORDS)] for name, curve in curves.items()]
+    return table(["", *(f"{mark} s" for mark in ON_WORDS)], rows)
 
 
 def before(now: Path = LARGER, then: Path = LAMBDA) -> str:
@@ -92,8 +93,7 @@ def before(now: Path = LARGER, then: Path = LAMBDA) -> str:
             if cheap := methods.get("hf", {}).get(seed):
                 compared["cheap updates"] = cheap
             for label, each in compared.items():
-                reached = (best_within(each["curve"], mark) for mark in EARLY)
-                bits = [f"{value:.3f}" if math.isfinite(value) else "" for value in reached]
+                bits = bits_at(each["curve"], EARLY)
                 times = [_time(each, methods[method][seed]) for method in ("adam", "sgd")]
                 rows.append([problem, str(seed), label, *bits, f"{best_within(each['curve']):.3f}", *times])
     marks = [f"{mark} s" for mark in EARLY]

@@ -5,12 +5,11 @@ See tables.py.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 
 import numpy as np
-from comparison import best_within
+from comparison import bits_at
 from diagonals import figures
 from page_text import load, table
 
@@ -79,8 +78,8 @@ def text_defaults(text: str, file: str = "text-defaults.json", marks: Sequence[i
     rows = []
     for each in trials:
         points, end = each["points"], each["points"][-1]["seconds_processor"]
-        bests = [best_within(points, mark) if end >= 0.96 * mark else math.inf for mark in marks]
-        cells = [f"{bits:.3f}" if math.isfinite(bits) else "" for bits in bests]
+        done = [mark for mark in marks if end >= 0.96 * mark]
+        cells = bits_at(points, done) + [""] * (len(marks) - len(done))
         best = min(points, key=lambda p: p["valid_bits"])
         rows.append([each["what"], *cells, f"{best['valid_bits']:.3f} after {best['seconds_processor']:.0f} s"])
     return table(["", *(f"{mark} s" for mark in marks), "best"], rows)

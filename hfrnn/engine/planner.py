@@ -162,7 +162,7 @@ def _device_sizes(T: int, B: int) -> tuple[list[int | None], list[int]]:
 
 
 def _cache_segment(layout: Layout, T: int, B: int) -> int:
-    """Return the number of steps of a segment: so many that their U and logits, of B sequences, fit the cache.
+    """Return the largest number of steps of a segment whose U and logits of B sequences fit in the cache.
 
     Compiled loops and large output weights do much once per segment, which costs more time than arrays outside the
     cache. So their segments are longer, and the limit only saves memory (docs/speed.md).

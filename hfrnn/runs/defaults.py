@@ -20,7 +20,7 @@ from hfrnn.runs.options import run_options
 PARTS = (("text", "texts"), ("music", "music"), ("task", "tasks"), ("arrays", "arrays"))
 """The fields of `ByData` and their names in a sentence."""
 FIRST_WORDS = 5_000
-"""Words of the first gradient batch, at least: a step on fewer fits their noise."""
+"""Least number of words of the first gradient batch: a step on fewer words fits mostly noise."""
 
 
 class InSequences(NamedTuple):

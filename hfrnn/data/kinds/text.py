@@ -34,7 +34,7 @@ LARGE = 1_000_000
 CHARACTERS = 5
 """About how many characters a word of a text has, with the space after it (5.5 in the Penn Treebank)."""
 PENALTY = 13.0
-"""`penalty` of a large text, times its symbols."""
+"""The penalty of a large text is this number divided by its symbols."""
 WORDS = Need("level", ("word",))
 
 

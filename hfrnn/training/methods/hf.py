@@ -67,8 +67,8 @@ BATCHES = (
     ),
     _option(
         "first_gradient_symbols", int, None, "Symbols of the first gradient batch", least=1, unit="symbols",
-        zero="for as many as the later ones",
-        otherwise=f"{{preset:tuned}} has at least {FIRST_WORDS:,} for words; never more than {{gradient_symbols!s}}",
+        zero="to begin with batches of the final size",
+        otherwise=f"at least {FIRST_WORDS:,} for words with {{preset:tuned}}; never more than {{gradient_symbols!s}}",
         presets=Presets(
             ByData(text=5_000, music=5_000, task=InSequences(125), arrays=5_000, large_text=2_500), 10_000
         ),
