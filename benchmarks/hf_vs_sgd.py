@@ -72,6 +72,7 @@ PROBLEMS: dict[str, tuple[float, dict[str, Any]]] = {
     "ptb-mlstm-64": (300.0, {**PTB, "arch": "mlstm", "hidden": 64}),
     "ptb-mlstm-256": (900.0, {**PTB, "arch": "mlstm", "hidden": 256}),
     "tinyshakespeare-rnn-128": (300.0, {**SHAKESPEARE, "arch": "rnn", "hidden": 128}),
+    "ptb-rnn-128": (300.0, {**PTB, "arch": "rnn", "hidden": 128}),
     "ptb-words-hornn-fofe": (300.0, FOFE),
 }
 """The budget of a run in processor seconds, and the options of each problem."""
