@@ -1,4 +1,4 @@
-"""Compare Hessian-free optimization with Adam and SGD on tasks of neuroscience and system identification.
+"""Compare Hessian-free optimization with first-order methods on tasks of neuroscience and system identification.
 
 All runs use one thread and the same network. A cell is one run: a task, a method, a trial and a seed. Each cell is
 written to its own JSON file when it ends:
@@ -7,7 +7,7 @@ written to its own JSON file when it ends:
     python benchmarks/dynamics.py --task lorenz --method hf       some cells
     python benchmarks/dynamics.py --summary                       the table and a picture for each task
 
-Adam and SGD have three learning rates each, compared on every task in short runs with one seed; the best one is used.
+A first-order method has three learning rates, compared on every task in short runs with one seed; the best one is used.
 Hessian-free optimization has its defaults. See README.md.
 """
 
@@ -89,15 +89,18 @@ TASKS: dict[str, dict[str, Any]] = {
     "lorenz": RNN,
 }
 """The network of each task."""
-BUDGETS = {"hf": 150.0, "adam": 300.0, "sgd": 150.0}
+BUDGETS = {"hf": 150.0, "adam": 300.0, "sgd": 150.0, "soap": 150.0, "muon": 150.0}
 """Processor seconds of a run. What Adam reaches in 300 s is the target, to be reached in half of them."""
 TRIAL_BUDGET = 60.0
 """Processor seconds of a run that compares learning rates."""
-TRIALS: dict[str, dict[str, dict[str, Any]]] = {
-    "hf": {"default": {"optimizer": "hf"}},
-    "adam": {f"{rate:g}": {"optimizer": "adam", "learning_rate": rate} for rate in (3e-4, 1e-3, 3e-3)},
-    "sgd": {f"{rate:g}": {"optimizer": "sgd", "learning_rate": rate} for rate in (0.003, 0.01, 0.03)},
+RATES = {
+    "adam": (3e-4, 1e-3, 3e-3),
+    "sgd": (0.003, 0.01, 0.03),
+    "soap": (1e-3, 3e-3, 0.01),
+    "muon": (1e-3, 3e-3, 0.01),
 }
+TRIALS: dict[str, dict[str, dict[str, Any]]] = {"hf": {"default": {"optimizer": "hf"}}}
+TRIALS |= {name: {f"{rate:g}": {"optimizer": name, "learning_rate": rate} for rate in RATES[name]} for name in RATES}
 """The trials of each method."""
 VALIDATION_SECONDS = 2
 """Approximate seconds of training between two validations of a first-order method. HF has its own rule."""

@@ -18,7 +18,7 @@ from pictures import drawn, save_picture
 from rich.console import Console
 from rich.table import Table
 
-METHODS = ("hf", "adam", "sgd")
+METHODS = ("hf", "adam", "sgd", "soap", "muon")
 MARKS = (10, 30, 60, 150, 300)
 """Processor seconds at which methods are compared."""
 LOSS = "valid_loss"

@@ -19,7 +19,7 @@ def dynamics() -> str:
         return "Not measured yet."
     parts = [
         "`python benchmarks/dynamics.py`: medians of the lowest validation loss within some processor seconds.\n"
-        f"Adam ran for {BUDGETS['adam']:g} seconds, HF and SGD for {BUDGETS['hf']:g}. The last column is, for each "
+        f"Adam ran for {BUDGETS['adam']:g} seconds, the others for {BUDGETS['hf']:g}. The last column is, for each "
         "seed, the time until Adam's\nlowest loss of 300 seconds is reached, divided by 300.",
         table(*rows(results)),
     ]
