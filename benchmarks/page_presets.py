@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 
 import numpy as np
-from comparison import bits_at
+from comparison import bits_at, number
 from diagonals import figures
 from page_text import load, table
 
@@ -104,6 +104,17 @@ def damping_by_noise() -> str:
         for each in load("weaker-damping.json")["rule"]
     ]
     return table(["", "seed", "updates", "without the rule", "with it"], rows)
+
+
+def array_trials(task: str) -> str:
+    """The lowest validation loss of HF on a task with other options than the defaults of arrays."""
+    trials = [(each["what"], run) for each in load("array-trials.json")["trials"] if (run := each["tasks"].get(task))]
+    marks = trials[0][1]["best_within"]
+    rows = [
+        [what, *(number(loss, ".2g", "") for loss in run["best_within"].values()), str(run["updates"])]
+        for what, run in trials
+    ]
+    return table(["", *(f"{mark} s" for mark in marks), "updates"], rows)
 
 
 def _at(points: list[dict[str, float]], name: str, mark: float) -> str:

@@ -17,6 +17,8 @@
         step is undone if f rose by a tenth on it; then the factor is at least 3/2
     H14 CG stops after its first iteration if K8 > limit * g.M^-1 g; docs/preconditioner.md has K4 and K8
     H15 with compare_iterates="low-rho", H5 goes back only if rho of the last iterate is below the bound of H8
+    H16 with momentum the step is p_k = m*p_{k-1} + (1 - m)*(1 + m/2)*step*x; m rises in the first hundred updates, and
+        the first step, and the one after a failed update, is step*x. H6 to H8 judge x, H13 the whole step
 
 An update that raises an exception changes nothing.
 
@@ -44,7 +46,10 @@ from hfrnn.optim.line_search import LineSearchResult
 from hfrnn.optim.outcome import End, Failure, Update, UpdateInterrupted, undone
 from hfrnn.optim.preconditioner import check_shift, kronecker_of, make_preconditioner, state_of
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
-from hfrnn.optim.update_model import PROMISE, STEADY_UPDATES, Fallback, Solution, UpdateModel, check_finite
+from hfrnn.optim.update_model import PROMISE, RISING, STEADY_UPDATES, Fallback, Solution, UpdateModel, check_finite
+
+STEP = "last_step"
+"""Name of the last step in the state of the optimizer."""
 
 __all__ = ["CurvatureObjective", "End", "Failure", "HessianFree", "HessianFreeOptions", "Update", "UpdateInterrupted"]
 
@@ -113,6 +118,7 @@ class HessianFree:
         self.ended: End | None = None
         self._fallback: Fallback | None = None
         self._solution: Vector | None = None  # last iterate of CG in the last update
+        self._step: Vector | None = None  # the last step, with momentum
         self._steady = 0  # measured updates in a row that have left the damping as it is
         self._kronecker: Kronecker | None = None
         if lambda_rule is not None and not self.damping.adapts_lambda:
@@ -186,7 +192,8 @@ class HessianFree:
             return self._go_back(self._fallback.theta, (f0, found[0]), g_norm, gradient_seconds)
         check_finite(theta, f0, g_norm)
         if g_norm == 0.0:
-            self.failures, self.ended, self._solution, self._fallback = 0, End.SOLUTION, None, None  # H10
+            self.failures, self.ended = 0, End.SOLUTION  # H10
+            self._solution, self._step, self._fallback = None, None, None
             update = undone(theta, f0, self._strengths, gradient_seconds, self.options)
         else:
             roles = {role: gradient if each is None else each for role, each in given.items()}
@@ -260,7 +267,13 @@ class HessianFree:
         """Change the state of the optimizer, and report the update."""
         options, damping, full, search = self.options, self.damping, solution.full, solution.search
         theta, cg = model.theta, full.cg
-        new_theta = theta + full.x * search.step if search.success else theta.copy()
+        step = full.x * search.step if search.success else None
+        step_norm, loss_after = search.step * solution.x_norm, search.f
+        if step is not None and self._step is not None:
+            m = options.momentum * min(1.0, self.updates / RISING)
+            step = self._step * m + step * ((1 - m) * (1 + m / 2))  # H16
+            step_norm, loss_after = norm(step), math.nan  # the loss of this step was not computed
+        new_theta = theta.copy() if step is None else theta + step
         failed = None if search.success else solution.failure(model)
 
         mu, lambda_ = self._strengths
@@ -276,13 +289,14 @@ class HessianFree:
             self._steady += 1
         warm = search.success and options.warm_start > 0.0 and cg.q < 0.0
         self._solution = cg.x if warm else None  # H9, H11
+        self._step = step if options.momentum else None
         self._kronecker = model.kronecker
         self._fallback = None if failed is not None else Fallback(theta.copy(), model.f0)
         self._count(failed)
         return Update(
             theta=new_theta,
             loss_before=model.f0,
-            loss_after=search.f,
+            loss_after=loss_after,
             rho=solution.rho,
             q=full.q,
             cg_iterations=cg.iterations,
@@ -294,7 +308,7 @@ class HessianFree:
             next_mu=damping.mu,
             next_lambda_=damping.lambda_,
             gradient_norm=model.g_norm,
-            step_norm=search.step * solution.x_norm,
+            step_norm=step_norm,
             smallest_curvature=cg.smallest_curvature,
             residual_norm=cg.residual_norm,
             residual_drift=cg.residual_drift,
@@ -321,9 +335,9 @@ class HessianFree:
             raise InputError(f"the loss of the gradient's objective is {shown(loss)}: it has to be a number")
         f0 = float(loss)
         array("the gradient", g, (None,), "f")
-        if g.shape != theta.shape or (self._solution is not None and self._solution.shape != theta.shape):
+        if any(each is not None and each.shape != theta.shape for each in (g, self._solution, self._step)):
             raise InputError(
-                f"theta has shape {theta.shape}, but the gradient or the last CG solution has another: "
+                f"theta has shape {theta.shape}, but the gradient, the last CG solution or the last step has another: "
                 "use one optimizer for one model."
             )
         return f0, norm(g)
@@ -348,7 +362,7 @@ class HessianFree:
         """Return to theta, before the last step, with stronger damping (H13); `losses` are f after and before it."""
         strengths, (f0, f) = self._strengths, losses
         self.damping.scale(self.rule.grow, self.lambda_rule.grow)
-        self._steady, self._solution, self._fallback = 0, None, None
+        self._steady, self._solution, self._step, self._fallback = 0, None, None, None
         self._count(Failure.DIVERGED)
         update = undone(theta, f0, strengths, gradient_seconds, self.options)
         return replace(
@@ -365,14 +379,15 @@ class HessianFree:
         dict
             Kind and strengths of the damping, `failures`, `updates`, `ended`, `steady` (measured updates in a row that
             have left the damping as it is), and `cg_solution`: a copy of the last iterate of CG, (n,), on the device of
-            theta, or None. After a step also `before` and `before_loss`, theta before it and the loss there. After
-            `load_state_dict`, updates give the same bits.
+            theta, or None. After a step also `before` and `before_loss`, theta before it and the loss there, and with
+            momentum `last_step`, (n,). After `load_state_dict`, updates give the same bits.
         """
         solution = None if self._solution is None else self._solution.copy()
         ended = None if self.ended is None else self.ended.value
         own = {"failures": self.failures, "updates": self.updates, "steady": self._steady, "ended": ended}
         fallback = {} if self._fallback is None else self._fallback.state_dict()
-        vectors = {"cg_solution": solution, **fallback, **state_of(self._kronecker)}
+        last = {} if self._step is None else {STEP: self._step.copy()}
+        vectors = {"cg_solution": solution, **last, **fallback, **state_of(self._kronecker)}
         return {**self.damping.state_dict(), **own, **vectors}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -403,8 +418,11 @@ class HessianFree:
         solution = state["cg_solution"]
         if solution is not None:
             solution = array("cg_solution of the state", solution, (None,), "f").copy()
+        last = state.get(STEP)
+        if last is not None:
+            last = array(f"{STEP} of the state", last, (None,), "f").copy()
         basis = kronecker_of(state)
         self.damping.load_state_dict(state)
         self._kronecker, self._fallback, self.updates, self._steady = basis, fallback, updates, steady
         self.failures, self.ended = failures, None if ended is None else End(ended)
-        self._solution = solution
+        self._solution, self._step = solution, last

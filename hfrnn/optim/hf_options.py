@@ -277,6 +277,11 @@ class HessianFreeOptions:
         otherwise="0 with {damping:line-search}",
         presets=Presets(0.0, 0.95),
     )  # fmt: skip
+    momentum: float = option(
+        0.0, number, BELOW_ONE,
+        help="Share of the last step in a step; with hf the solution of CG makes the rest.",
+        presets=Presets(ByData(text=0.0, music=0.0, task=0.0, arrays=0.0, large_text=0.7), 0.0),
+    )  # fmt: skip
     mu_growth: float | None = option(
         3.0, number, ABOVE_ONE, or_none=True,
         help="CG stops when rho would raise the damping by this factor", zero="to turn it off", needs=(DAMPED,),

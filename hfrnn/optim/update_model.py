@@ -23,6 +23,8 @@ STEADY_UPDATES = 5
 """Measured updates in a row that must leave the damping as it is before others go unmeasured."""
 PROMISE = 0.25
 """Share of the loss that q may promise in an update without measurement."""
+RISING = 100
+"""Updates in which the momentum rises to its value: the first steps go in quickly changing directions."""
 SUSPICIOUS, BAD = 0.2, 0.1
 """Bounds on the rise of the loss after a step, as a share of the loss: on the new batch, above which the step is
 checked; and on the same batch, above which it is undone."""

@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hfrnn.choices import SCHEDULES
+from hfrnn.optim.hf_options import declarations
 from hfrnn.option import Need, Option
 from hfrnn.runs.optimizers import Optimizer
 
@@ -48,10 +49,10 @@ STEPWISE = (
 )  # fmt: skip
 """Options of all optimizers with many small steps."""
 MOMENTUM = (
-    _option("momentum", float, None, "Share of the last step that is added to a step.", least=0, below=1),
+    next(each for each in declarations() if each.name == "momentum"),
     _option("nesterov", bool, False, "Use Nesterov's momentum."),
 )
-"""Options of gradient descent with momentum."""
+"""Options of gradient descent with momentum; `momentum` is shared with Hessian-free optimization."""
 MINI_BATCHES = (
     _option(
         "clip_norm", float, 1.0, "Gradients with a larger norm are scaled down to it", above=0, zero="to turn it off"
