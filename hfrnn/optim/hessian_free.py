@@ -17,8 +17,8 @@
         step is undone if f rose by a tenth on it; then the factor is at least 3/2
     H14 CG stops after its first iteration if K8 > limit * g.M^-1 g; docs/preconditioner.md has K4 and K8
     H15 with compare_iterates="low-rho", H5 goes back only if rho of the last iterate is below the bound of H8
-    H16 with momentum the step is p_k = m*p_{k-1} + (1 - m)*(1 + m/2)*step*x; m rises in the first hundred updates, and
-        the first step, and the one after a failed update, is step*x. H6 to H8 judge x, H13 the whole step
+    H16 with momentum the step is p_k = m*p_{k-1} + (1 - m^2)*step*x; m rises in the first hundred updates, and the
+        first step, and the one after a failed update, are step*x. H6 to H8 judge x, H13 the whole step
 
 An update that raises an exception changes nothing.
 
@@ -271,7 +271,7 @@ class HessianFree:
         step_norm, loss_after = search.step * solution.x_norm, search.f
         if step is not None and self._step is not None:
             m = options.momentum * min(1.0, self.updates / RISING)
-            step = self._step * m + step * ((1 - m) * (1 + m / 2))  # H16
+            step = self._step * m + step * (1 - m * m)  # H16
             step_norm, loss_after = norm(step), math.nan  # the loss of this step was not computed
         new_theta = theta.copy() if step is None else theta + step
         failed = None if search.success else solution.failure(model)

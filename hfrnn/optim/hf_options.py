@@ -279,8 +279,8 @@ class HessianFreeOptions:
     )  # fmt: skip
     momentum: float = option(
         0.0, number, BELOW_ONE,
-        help="Share of the last step in a step; with hf the solution of CG makes the rest.",
-        presets=Presets(ByData(text=0.0, music=0.0, task=0.0, arrays=0.0, large_text=0.7), 0.0),
+        help="Share m of the last step that is added to a step; with hf, to 1 - m^2 of the solution of CG.",
+        presets=Presets(ByData(text=0.0, music=0.0, task=0.0, arrays=0.0, large_text=0.6), 0.0),
     )  # fmt: skip
     mu_growth: float | None = option(
         3.0, number, ABOVE_ONE, or_none=True,

@@ -26,7 +26,7 @@ def test_a_step_is_a_share_of_the_last_one_and_a_part_of_the_solution(before):
     last = None
     for k in range(before, before + 6):
         own, m = solution(theta, f), SHARE * min(1, k / 100)
-        last = own if last is None else m * last + (1 - m) * (1 + m / 2) * own
+        last = own if last is None else m * last + (1 - m**2) * own
         update = optimizer.update(theta, f)
         np.testing.assert_allclose(update.theta - theta, last, rtol=1e-10, atol=1e-12)
         assert update.step_norm == pytest.approx(np.linalg.norm(last), rel=1e-10)
