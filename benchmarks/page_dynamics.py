@@ -10,8 +10,6 @@ from dynamics_results import compared, missed, ratios, rows
 from page_text import RESULTS, table
 
 FOLDER = RESULTS / "dynamics"
-OPPONENTS = RESULTS / "dynamics_opponents"
-"""Runs of HF, Adam, SOAP and Muon with seed 0 on another processor than those of the first folder."""
 
 
 def dynamics() -> str:
@@ -29,11 +27,6 @@ def dynamics() -> str:
         alternative = f"Validation loss over processor seconds: {path.stem}"
         parts.append(f"![{alternative}](../benchmarks/results/dynamics/{path.name})")
     return "\n\n".join(parts)
-
-
-def opponents() -> str:
-    """Return the table of all tasks with SOAP and Muon."""
-    return table(*rows(read_cells(OPPONENTS)))
 
 
 def shares() -> str:

@@ -5,6 +5,7 @@ See tables.py.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -104,6 +105,18 @@ def damping_by_noise() -> str:
         for each in load("weaker-damping.json")["rule"]
     ]
     return table(["", "seed", "updates", "without the rule", "with it"], rows)
+
+
+def momentum() -> str:
+    """What HF reaches after the same number of updates with several kinds of momentum."""
+    trials = [each for each in load("momentum.json")["trials"] if each["bits_at_update"]]
+    marks = tuple(trials[0]["bits_at_update"])
+    rows = [
+        [f"`{each['text']}`", str(each["seed"]), each["what"],
+         *(number(each["bits_at_update"].get(mark, math.inf), ".3f", "") for mark in marks)]
+        for each in trials
+    ]  # fmt: skip
+    return table(["problem", "seed", "m, a", *(f"{mark} updates" for mark in marks)], rows)
 
 
 def array_trials(task: str) -> str:
