@@ -75,7 +75,7 @@ def dependent(chosen: Any) -> dict[str, Any]:
     if found["preconditioner"] != "none" and not (found["preconditioner_relative_shift"] or found["lambda_"]):
         found["preconditioner_shift"] = SHIFT
     if chosen.optimizer not in OPTIMIZERS.takers("preset"):
-        found |= {name: None for name in ("average", "mu", "lambda_") if name not in given}
+        found |= {name: None for name in ("average", "momentum", "mu", "lambda_") if name not in given}
     of_optimizer = OPTIMIZERS[chosen.optimizer].defaults
     return {**found, **{name: value for name, value in of_optimizer.items() if getattr(chosen, name) is None}}
 

@@ -111,7 +111,7 @@ def test_defaults_that_follow_from_other_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "rate", "momentum"), [("hf", None, None), ("sgd", 0.5, 0.9), ("adam", 0.002, None),
+    ("optimizer", "rate", "momentum"), [("hf", None, 0.0), ("sgd", 0.5, 0.9), ("adam", 0.002, None),
     ("soap", 0.005, None), ("muon", 0.01, None), ("online", 0.1, 0.0)],
 )  # fmt: skip
 def test_every_optimizer_has_a_rate_and_a_momentum_of_its_own(optimizer, rate, momentum) -> None:

@@ -26,7 +26,7 @@ DATA = {"text": "python-manual", "large_text": "tinyshakespeare", "music": "jsb"
 CHEAP = {
     "cg_iterations": 2, "noise_limit": 0.5, "rho_every": 10, "preconditioner_exponent": 1.0, "preconditioner_parts": 50,
     "curvature_fraction": 0.2, "preconditioner_relative_shift": 0.5, "preconditioner_every": 40, "least_damping": 1.0,
-    "first_gradient_symbols": 2_500, "compare_iterates": "low-rho",
+    "first_gradient_symbols": 2_500, "compare_iterates": "low-rho", "momentum": 0.6,
 }  # fmt: skip
 """What the preset of large texts has instead of that of texts."""
 
