@@ -62,7 +62,7 @@ RESUMED = {
     ),
     "hf with a kronecker preconditioner": (
         {"optimizer": "hf", "arch": "mlstm", "gradient_symbols": 300, "preconditioner": "kronecker", "cg_iterations": 3,
-         "preconditioner_every": 3, "warm_start": 0.0, "mu_growth": 0.0}, 4, 9,
+         "preconditioner_every": 3, "warm_start": 0.0, "mu_growth": 0.0, "momentum": 0.6}, 4, 9,
     ),
     "music": (MUSIC, 4, 8),
     "validation": ({"validate_every": 20, "patience": 5, "learning_rate": 3.0}, 30, 90),
@@ -79,7 +79,9 @@ def unvalidated(line):
     return {key: value for key, value in line.items() if not key.startswith("valid")}
 
 
-QUICK = ("muon", "music with soap", "online with fewer rates", "hf, both on a task")
+QUICK = (
+    "muon", "music with soap", "online with fewer rates", "hf, both on a task", "hf with a kronecker preconditioner",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", slow_unless(lambda name: name in QUICK, RESUMED))
@@ -186,7 +188,7 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path):
 @pytest.mark.parametrize("options", slow_unless(lambda options: options == MUSIC, [
     {"arch": "clockwork", "update_every": 5, "max_norm": 1.0, "clip_value": 0.1, "clip_error": 0.1},
     {"arch": "hornn", "optimizer": "adam", "max_norm": {"*": 0.3}}, {"optimizer": "muon"}, TASK, MUSIC,
-    {"optimizer": "soap"}, {**TASK, **HF, "preset": "published"}, {**TASK, "arch": "lstm", **HF},
+    {"optimizer": "soap"}, {**TASK, **HF, "preset": "published"}, {**TASK, "arch": "lstm", **HF, "momentum": 0.6},
 ]), ids=["sgd", "adam", "muon", "task", "music", "soap", "hf-published", "hf"])  # fmt: skip
 def test_a_run_on_a_strict_device_has_the_numbers_of_numpy_and_goes_on(tmp_path, monkeypatch, options):
     """The device's arrays refuse to become NumPy arrays."""
