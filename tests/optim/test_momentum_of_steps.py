@@ -1,6 +1,7 @@
 """Steps of Hessian-free optimization with momentum (H16)."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -76,3 +77,31 @@ def test_a_last_step_of_another_shape_is_refused():
     optimizer.load_state_dict({**optimizer.state_dict(), "last_step": np.ones(3)})
     with pytest.raises(InputError, match="the last step"):
         optimizer.update(theta, f)
+
+
+class Bowl:
+    """The function 1e6 + |theta|^2 / 2, whose gradients have noise of variance 1."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def loss(self, theta):
+        return 1e6 + float(theta @ theta) / 2
+
+    def loss_and_gradient(self, theta):
+        return self.loss(theta), theta + self.rng.normal(size=len(theta))
+
+    def gauss_newton(self, theta, structural=0.0, tikhonov=0.0, metric="hidden"):
+        return SimpleNamespace(apply=lambda v, out: np.copyto(out, v))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.3, 0.6, 0.8])
+def test_near_a_minimum_the_weights_are_as_noisy_as_without_momentum(momentum):
+    options = HessianFreeOptions(cg_iterations=1, warm_start=0.0, mu_growth=None, rho_every=10**6, momentum=momentum)
+    optimizer, f, theta = HessianFree(Damping("none"), options), Bowl(), np.full(2000, 100.0)
+    optimizer.updates = 500  # after the rise
+    variances = []
+    for _ in range(200):
+        theta = optimizer.update(theta, f).theta
+        variances.append(theta @ theta / len(theta))
+    assert np.mean(variances[60:]) == pytest.approx(1.0, rel=0.03)
