@@ -95,7 +95,7 @@ def test_messages_about_an_option_of_a_file_name_the_file(tmp_path, monkeypatch)
         ("window = 0", "Error: window in run.toml is 0: give a whole number, 1 or more"),
         (
             'optimizer = "adam"\nmomentum = 0.5',
-            'Error: momentum in run.toml was given, and optimizer is adam: it is for optimizer = "sgd"',
+            'Error: momentum in run.toml was given, and optimizer is adam: it is for optimizer = "hf", "sgd"',
         ),
     ):
         file(tmp_path, text, "run.toml")
