@@ -170,6 +170,9 @@ class HessianFreeOptions:
         "kronecker": weight of the earlier factors when they are computed again, from 0 to 1.
     warm_start : float
         CG starts at the last solution times this, from 0 to 1; 0 turns the warm start off.
+    momentum : float
+        m of H16, from 0 up to but not 1: the step is m times the last one, plus 1 - m^2 of what the line search takes.
+        It rises to its value in the first hundred updates.
     mu_growth : float or None
         CG stops when the factor mu(i)/mu_0 reaches this, above 1. The factor follows rho at the kept iterates, which
         costs a loss for each. None turns the rule off.
