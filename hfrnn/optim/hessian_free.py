@@ -17,8 +17,8 @@
         step is undone if f rose by a tenth on it; then the factor is at least 3/2
     H14 CG stops after its first iteration if K8 > limit * g.M^-1 g; docs/preconditioner.md has K4 and K8
     H15 with compare_iterates="low-rho", H5 goes back only if rho of the last iterate is below the bound of H8
-    H16 with momentum the step is p_k = m*p_{k-1} + (1 - m^2)*step*x; m rises in the first hundred updates, and the
-        first step, and the one after a failed update, are step*x. H6 to H8 judge x, H13 the whole step
+    H16 with momentum the step is p_k = m*p_{k-1} + (1 - m^2)*step*x; m rises in the first hundred updates. The
+        first step and the one after a failed update are step*x. H6 to H8 judge x, and H13 judges p_k
 
 An update that raises an exception changes nothing.
 
@@ -46,10 +46,18 @@ from hfrnn.optim.line_search import LineSearchResult
 from hfrnn.optim.outcome import End, Failure, Update, UpdateInterrupted, undone
 from hfrnn.optim.preconditioner import check_shift, kronecker_of, make_preconditioner, state_of
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
-from hfrnn.optim.update_model import PROMISE, RISING, STEADY_UPDATES, Fallback, Solution, UpdateModel, check_finite
-
-STEP = "last_step"
-"""Name of the last step in the state of the optimizer."""
+from hfrnn.optim.update_model import (
+    PROMISE,
+    RISING,
+    SOLUTION,
+    STEADY_UPDATES,
+    STEP,
+    Fallback,
+    Solution,
+    UpdateModel,
+    check_finite,
+    vector_of,
+)
 
 __all__ = ["CurvatureObjective", "End", "Failure", "HessianFree", "HessianFreeOptions", "Update", "UpdateInterrupted"]
 
@@ -386,8 +394,8 @@ class HessianFree:
         ended = None if self.ended is None else self.ended.value
         own = {"failures": self.failures, "updates": self.updates, "steady": self._steady, "ended": ended}
         fallback = {} if self._fallback is None else self._fallback.state_dict()
-        last = {} if self._step is None else {STEP: self._step.copy()}
-        vectors = {"cg_solution": solution, **last, **fallback, **state_of(self._kronecker)}
+        step = {} if self._step is None else {STEP: self._step.copy()}
+        vectors = {SOLUTION: solution, **step, **fallback, **state_of(self._kronecker)}
         return {**self.damping.state_dict(), **own, **vectors}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -405,7 +413,7 @@ class HessianFree:
         """
         if not isinstance(state, Mapping):
             raise InputError(f"state is {shown(state)}: give the state_dict of a HessianFree")
-        if missing := [name for name in ("cg_solution", "failures", "updates", "steady", "ended") if name not in state]:
+        if missing := [name for name in (SOLUTION, "failures", "updates", "steady", "ended") if name not in state]:
             raise InputError(f"The optimizer state lacks {', '.join(missing)}: give the state_dict of a HessianFree.")
         failures, updates, steady = (
             count(f"{name} of the state", state[name]) for name in ("failures", "updates", "steady")
@@ -415,14 +423,9 @@ class HessianFree:
             raise InputError(
                 f"The optimizer state says that it ended for {ended!r}: give the state_dict of a HessianFree."
             )
-        solution = state["cg_solution"]
-        if solution is not None:
-            solution = array("cg_solution of the state", solution, (None,), "f").copy()
-        last = state.get(STEP)
-        if last is not None:
-            last = array(f"{STEP} of the state", last, (None,), "f").copy()
+        solution, step = vector_of(state, SOLUTION), vector_of(state, STEP)
         basis = kronecker_of(state)
         self.damping.load_state_dict(state)
         self._kronecker, self._fallback, self.updates, self._steady = basis, fallback, updates, steady
         self.failures, self.ended = failures, None if ended is None else End(ended)
-        self._solution, self._step = solution, last
+        self._solution, self._step = solution, step

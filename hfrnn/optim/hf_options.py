@@ -171,8 +171,8 @@ class HessianFreeOptions:
     warm_start : float
         CG starts at the last solution times this, from 0 to 1; 0 turns the warm start off.
     momentum : float
-        m of H16, from 0 up to but not 1: the step is m times the last one, plus 1 - m^2 of what the line search takes.
-        It rises to its value in the first hundred updates.
+        m of H16, from 0 up to but not 1. A step is m times the last step, plus 1 - m^2 times that of the line search.
+        m rises from 0 to its value in the first hundred updates.
     mu_growth : float or None
         CG stops when the factor mu(i)/mu_0 reaches this, above 1. The factor follows rho at the kept iterates, which
         costs a loss for each. None turns the rule off.
@@ -282,7 +282,7 @@ class HessianFreeOptions:
     )  # fmt: skip
     momentum: float = option(
         0.0, number, BELOW_ONE,
-        help="Share m of the last step that is added to a step; with hf, to 1 - m^2 of the solution of CG.",
+        help="Share m of the last step in each step; hf multiplies the solution of CG by 1 - m^2.",
         presets=Presets(ByData(text=0.0, music=0.0, task=0.0, arrays=0.0, large_text=0.6), 0.0),
     )  # fmt: skip
     mu_growth: float | None = option(

@@ -24,12 +24,14 @@ STEADY_UPDATES = 5
 PROMISE = 0.25
 """Share of the loss that q may promise in an update without measurement."""
 RISING = 100
-"""Updates in which the momentum rises to its value: the first steps go in quickly changing directions."""
+"""Number of updates in which the momentum rises from 0 to its value. The directions of the first steps change fast."""
 SUSPICIOUS, BAD = 0.2, 0.1
 """Bounds on the rise of the loss after a step, as a share of the loss: on the new batch, above which the step is
 checked; and on the same batch, above which it is undone."""
 BEFORE, BEFORE_LOSS = "before", "before_loss"
 """Names of a `Fallback` in the state of the optimizer."""
+SOLUTION, STEP = "cg_solution", "last_step"
+"""Names of the last solution of CG and of the last step in the state of the optimizer."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +141,16 @@ class Fallback:
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> Fallback | None:
         """Return the fallback of the optimizer's state; None if the state holds none."""
-        if state.get(BEFORE) is None:
+        theta = vector_of(state, BEFORE)
+        if theta is None:
             return None
-        theta = array(f"{BEFORE} of the state", state[BEFORE], (None,), "f").copy()
         return cls(theta, number(f"{BEFORE_LOSS} of the state", state.get(BEFORE_LOSS)))
+
+
+def vector_of(state: Mapping[str, Any], name: str) -> Vector | None:
+    """Return a copy of a vector (n,) of the optimizer's state; None if the state holds none."""
+    given = state.get(name)
+    return None if given is None else array(f"{name} of the state", given, (None,), "f").copy()
 
 
 def check_finite(theta: Vector, loss: float, gradient_norm: float) -> None:
