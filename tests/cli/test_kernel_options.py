@@ -255,6 +255,7 @@ def test_auto_is_cupy_with_a_gpu_but_not_for_online_learning(monkeypatch: pytest
 
 @pytest.mark.usefixtures("no_gpu")
 def test_a_run_says_and_keeps_the_backend_that_auto_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", sys)  # can be imported
     find_numba(monkeypatch, False)
     out = call("train", text_file(tmp_path), *FLAGS[2:], "--out", tmp_path / "run").stdout
     assert "\nbackend   numpy (auto: there is no GPU; numba is not installed)\n" in out
