@@ -23,7 +23,7 @@ def in_file_order(array: HostArray) -> HostArray:
 def npz_bytes(arrays: Mapping[str, HostArray]) -> bytes:
     """Return the content of a .npz file of arrays by name; no object is pickled."""
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:  # the savez of NumPy 1.26 would store allow_pickle as an array
+    with zipfile.ZipFile(content, "w") as archive:  # savez has arguments of its own, whose names arrays could have
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, in_file_order(array), allow_pickle=False)

@@ -33,7 +33,7 @@ class InSequences(NamedTuple):
 
 
 def suited(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that suit the data of a run, by name, where the general defaults do not.
+    """Return the options that suit the data and the optimizer of a run, by name, where the general defaults do not.
 
     An option of an optimizer that was given keeps the general optimizer, if that has the option.
     """
@@ -43,6 +43,8 @@ def suited(given: Mapping[str, Any]) -> dict[str, Any]:
         asked = [users for name in given if (users := OPTIMIZERS.takers(name))]
         if any(usual in users and found["optimizer"] not in users for users in asked):
             del found["optimizer"]
+    if given.get("optimizer") in OPTIMIZERS.names() and (arch := OPTIMIZERS[given["optimizer"]].defaults.get("arch")):
+        found["arch"] = arch
     return found
 
 

@@ -51,7 +51,10 @@ def as_file(init_from: Any, ranks: int = 1) -> Iterator[Any]:
         path = Path(folder) / "given.safetensors"
         net, theta, *vocabulary = init_from
         save(net, theta, path, *vocabulary)
-        yield path
+        try:
+            yield path
+        except InputError as error:
+            raise InputError(str(error).replace(str(path), "init_from")) from error
 
 
 def with_network(values: dict[str, Any]) -> dict[str, Any]:

@@ -179,9 +179,9 @@ class RunState:
             "parameters": self.net.n_parameters,
             "updates": saved["update"],
             "seconds": round(saved["seconds"], 3),
+            "sample": sample,
             "best": saved["best"],
             "last": saved["last"],
-            "sample": sample,
         }
         self.folder.write_summary(summary)
         return summary

@@ -69,7 +69,6 @@ def test_an_error_in_a_task_reaches_the_caller_and_leaves_the_threads_usable(thr
     assert list(Threads(threads).ordered(lambda n: n, 4)) == [0, 1, 2, 3]
 
 
-@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="errstate of NumPy 1 belongs to a thread")
 def test_tasks_have_numpys_error_handling_of_the_caller():
     with np.errstate(over="ignore", divide="raise"):
         found = list(Threads(3).ordered(lambda n: np.geterr(), 7))

@@ -118,6 +118,7 @@ def test_json_prints_the_log_and_the_summary_and_quiet_the_folder_alone(tmp_path
     assert [{k: v for k, v in line.items() if not k.startswith("seconds")} for line in lines[:-1]] == log
     assert len(log) >= 2
     assert lines[-1] == {"folder": str(tmp_path / "run"), **json.loads((tmp_path / "run" / "summary.json").read_text())}
+    assert list(lines[-1])[-2:] == ["best", "last"]
     assert found.stderr == ""
     found = call("train", text_file(tmp_path), *FLAGS, "--out", tmp_path / "quiet", "--quiet")
     assert (found.stdout, found.stderr) == (f"{tmp_path / 'quiet'}\n", "")

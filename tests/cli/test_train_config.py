@@ -203,7 +203,7 @@ def test_several_files_of_data_are_answered_with_what_to_do(tmp_path: Path, monk
 
 NEAR = {
     "trian": "Did you mean 'train'?",
-    "train --hiden 3": "'--hidden'",
+    "train --hiden 3": "--hidden",
     "train --optimizer adm": "Did you mean 'adam'?",
     "train --arch msltm": "architecture 'msltm' is not known (did you mean mlstm?): use one of rnn, ",
     "train --data tinyshakespere": "no corpus named 'tinyshakespere' (did you mean tinyshakespeare?)",

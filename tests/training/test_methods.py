@@ -225,6 +225,11 @@ def test_training_lowers_the_loss(tmp_path, options, share):
     assert trainer.validation.loss(trainer.theta) < 0.97 * first
 
 
+def test_without_an_architecture_the_online_rule_has_its_own():
+    assert hfrnn.TrainConfig(optimizer="online").arch == "lstm-krause"
+    assert hfrnn.TrainConfig(optimizer="online", arch="lstm").arch == "lstm"
+
+
 # ---------------------------------------------------------------------- what a method refuses
 
 

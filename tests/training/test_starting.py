@@ -109,6 +109,12 @@ def test_weights_for_another_network_are_refused(tmp_path, old, options, sentenc
     assert snapshot(tmp_path) == before
 
 
+def test_weights_in_memory_have_the_name_of_the_argument_in_messages(tmp_path):
+    net = hfrnn.Network("rnn", 5, 4, 5)
+    with pytest.raises(InputError, match=r"^the weights of init_from are for another network: it has hidden=4, and"):
+        tiny_train(tmp_path, "new", init_from=(net, net.init(seed=0)), hidden=(5,))
+
+
 def test_weights_of_a_task_go_to_a_task_of_the_same_shape_only(tmp_path):
     task = {"data": "addition", "length": 21, "arch": "rnn", "sequences": 9, "optimizer": "adam", "updates": 1}
     old = tiny_method(tmp_path, "old", **task)

@@ -18,7 +18,9 @@ class Online(Optimizer):
 
     about = "the online rule of the first LSTM"
     options = (*STEPWISE, *MOMENTUM)
-    defaults: ClassVar[Mapping[str, Any]] = {"learning_rate": 0.1, "momentum": 0.0, "schedule": "constant"}
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "arch": "lstm-krause", "learning_rate": 0.1, "momentum": 0.0, "schedule": "constant",
+    }  # fmt: skip
     on_gpu = False
 
     @classmethod
