@@ -28,19 +28,16 @@ SPARSE: dict[str, Any] = {"log_interval": 10, "validate_every": 50, "schedule": 
 """Few records, and a rate that does not end the run."""
 FIRST_ORDER: dict[str, Any] = {**SPARSE, "sequence_length": 10, "streams": 2}
 OPTIMIZERS: dict[str, dict[str, Any]] = {
-    "hf": {
-        "cg_iterations": 2,
-        "sequence_length": 10,
-        "gradient_symbols": 20,
-        "curvature_symbols": 20,
-        "validate_every": 50,
+    "hf": {  # a preconditioner and momentum, in little time
+        "cg_iterations": 1, "momentum": 0.6, "preconditioner_every": 40, "rho_every": 10, "compare_iterates": "low-rho",
+        "sequence_length": 10, "gradient_symbols": 20, "curvature_symbols": 20, "validate_every": 50,
     },
     "sgd": {**FIRST_ORDER, "learning_rate": 0.01},
     "adam": {**FIRST_ORDER, "average": 0.9},
     "soap": FIRST_ORDER,
     "muon": FIRST_ORDER,
     "online": {**SPARSE, "arch": "lstm-krause"},
-}
+}  # fmt: skip
 
 
 class Watch(hfrnn.Callback):
