@@ -19,6 +19,8 @@
     H15 with compare_iterates="low-rho", H5 goes back only if rho of the last iterate is below the bound of H8
     H16 with momentum the step is p_k = m*p_{k-1} + (1 - m^2)*step*x; m rises in the first hundred updates. The
         first step and the one after a failed update are step*x. H6 to H8 judge x, and H13 judges p_k
+    H17 theta is farther from where the last update began than twice its step: somebody has replaced it. The vectors of
+        that update (H3, H13, H16), the preconditioner and the count of failures are dropped; the damping stays
 
 An update that raises an exception changes nothing.
 
@@ -49,6 +51,7 @@ from hfrnn.optim.quadratic import Quadratic, TrialLosses
 from hfrnn.optim.update_model import (
     PROMISE,
     RISING,
+    ROUNDING,
     SOLUTION,
     STEADY_UPDATES,
     STEP,
@@ -155,7 +158,7 @@ class HessianFree:
         Parameters
         ----------
         theta : (n,) array
-            Parameters; not written.
+            Parameters; not written. They need not be those of the last update (H17).
         gradient : CurvatureObjective
             Objective of the gradient and of the last line search.
         curvature : CurvatureObjective, optional
@@ -193,7 +196,10 @@ class HessianFree:
         )
         begin = time.perf_counter()
         f0, g = gradient.loss_and_gradient(theta)  # H1
-        f0, g_norm = self._check_gradient(theta, f0, g)
+        f0, g_norm, is_another = self._check_gradient(theta, f0, g)
+        if is_another:  # H17
+            self._forget()
+            self._kronecker, self._steady, self.failures = None, 0, 0
         found = None if self._fallback is None else self._fallback.check(f0, g_norm, gradient)
         gradient_seconds = time.perf_counter() - begin
         if self._fallback is not None and found is not None and found[1]:
@@ -201,7 +207,7 @@ class HessianFree:
         check_finite(theta, f0, g_norm)
         if g_norm == 0.0:
             self.failures, self.ended = 0, End.SOLUTION  # H10
-            self._solution, self._step, self._fallback = None, None, None
+            self._forget()
             update = undone(theta, f0, self._strengths, gradient_seconds, self.options)
         else:
             roles = {role: gradient if each is None else each for role, each in given.items()}
@@ -277,7 +283,7 @@ class HessianFree:
         theta, cg = model.theta, full.cg
         step = full.x * search.step if search.success else None
         step_norm, loss_after = search.step * solution.x_norm, search.f
-        if step is not None and self._step is not None:
+        if step is not None and self._step is not None and options.momentum:
             m = options.momentum * min(1.0, self.updates / RISING)
             step = self._step * m + step * (1 - m * m)  # H16
             step_norm, loss_after = norm(step), math.nan  # the loss of this step was not computed
@@ -299,7 +305,7 @@ class HessianFree:
         self._solution = cg.x if warm else None  # H9, H11
         self._step = step if options.momentum else None
         self._kronecker = model.kronecker
-        self._fallback = None if failed is not None else Fallback(theta.copy(), model.f0)
+        self._fallback = None if failed is not None else Fallback(theta.copy(), model.f0, step_norm)
         self._count(failed)
         return Update(
             theta=new_theta,
@@ -337,18 +343,22 @@ class HessianFree:
             search_objective=options.rho_objective if options.search_objective == "rho" else "gradient",
         )
 
-    def _check_gradient(self, theta: Vector, loss: Any, g: Vector) -> tuple[float, float]:
-        """Check the loss and the gradient; return the loss and the norm of the gradient."""
+    def _check_gradient(self, theta: Vector, loss: Any, g: Vector) -> tuple[float, float, bool]:
+        """Check loss and gradient; return the loss, the norm of the gradient, and whether theta was replaced (H17)."""
         if not is_result(loss):
             raise InputError(f"the loss of the gradient's objective is {shown(loss)}: it has to be a number")
         f0 = float(loss)
         array("the gradient", g, (None,), "f")
-        if any(each is not None and each.shape != theta.shape for each in (g, self._solution, self._step)):
+        before = None if self._fallback is None else self._fallback.theta
+        if any(each is not None and each.shape != theta.shape for each in (g, self._solution, self._step, before)):
             raise InputError(
-                f"theta has shape {theta.shape}, but the gradient, the last CG solution or the last step has another: "
-                "use one optimizer for one model."
+                f"theta has shape {theta.shape}, but the gradient, the last CG solution, the last step or the last "
+                "theta has another: use one optimizer for one model."
             )
-        return f0, norm(g)
+        if self._fallback is None:
+            return f0, norm(g), False
+        g_norm, distance, size = fetch(lazy_norm(g), lazy_norm(theta - self._fallback.theta), lazy_norm(theta))
+        return f0, g_norm, distance > 2 * self._fallback.step_norm + ROUNDING * size
 
     @property
     def _strengths(self) -> tuple[float, float]:
@@ -366,11 +376,16 @@ class HessianFree:
         self.failures = 0 if failed is None else self.failures + 1
         self.ended = End.NO_PROGRESS if self.failures >= (self.options.max_failures or math.inf) else None  # H10
 
+    def _forget(self) -> None:
+        """Drop the vectors that belong to the theta of the last update."""
+        self._solution, self._step, self._fallback = None, None, None
+
     def _go_back(self, theta: Vector, losses: tuple[float, float], g_norm: float, gradient_seconds: float) -> Update:
         """Return to theta, before the last step, with stronger damping (H13); `losses` are f after and before it."""
         strengths, (f0, f) = self._strengths, losses
         self.damping.scale(self.rule.grow, self.lambda_rule.grow)
-        self._steady, self._solution, self._step, self._fallback = 0, None, None, None
+        self._steady = 0
+        self._forget()
         self._count(Failure.DIVERGED)
         update = undone(theta, f0, strengths, gradient_seconds, self.options)
         return replace(

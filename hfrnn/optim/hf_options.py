@@ -383,11 +383,12 @@ class HessianFreeOptions:
     def from_run(cls, values: Mapping[str, Any], **changes: Any) -> HessianFreeOptions:
         """Return the options of the updates of a run, from the values of its options by name, with changes.
 
-        0 turns off what None turns off here.
+        0 turns off what None turns off here. An option that the run did not know yet, None, has its default here.
         """
         declared = [each for each in fields(cls) if each.metadata["help"]]
         off = {each.name: None for each in declared if _allows_none(each) and not values[each.name]}
-        return cls(**{**{each.name: values[each.name] for each in declared}, **off, **changes})
+        known = {each.name: values[each.name] for each in declared if values[each.name] is not None}
+        return cls(**{**known, **off, **changes})
 
 
 def declarations() -> tuple[Option, ...]:

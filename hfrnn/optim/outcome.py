@@ -74,7 +74,7 @@ class Update:
         f before the update, on the objective of the gradient.
     loss_after : float
         f after the update, on the objective of the last line search (`search_objective`); NaN if the update was
-        not measured.
+        not measured, or if a part of its step is that of the last update (momentum).
     rho : float
         Ratio of the actual to the predicted decrease at the full step. May be minus infinity; NaN if the update was
         not measured or the gradient is 0.
@@ -164,7 +164,7 @@ class Update:
 
     @property
     def loss(self) -> float:
-        """The loss on the objective of the gradient: after the update if it was measured there, else before it."""
+        """The loss on the objective of the gradient: after the update if it was computed there, else before it."""
         return self.loss_after if self.loss_is_after else self.loss_before
 
     @property

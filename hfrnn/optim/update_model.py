@@ -28,6 +28,8 @@ RISING = 100
 SUSPICIOUS, BAD = 0.2, 0.1
 """Bounds on the rise of the loss after a step, as a share of the loss: on the new batch, above which the step is
 checked; and on the same batch, above which it is undone."""
+ROUNDING = 1e-5
+"""Distance between two thetas that may come from rounding to single precision, as a share of their norm."""
 BEFORE, BEFORE_LOSS = "before", "before_loss"
 """Names of a `Fallback` in the state of the optimizer."""
 SOLUTION, STEP = "cg_solution", "last_step"
@@ -118,10 +120,14 @@ class Solution:
 
 @dataclass(frozen=True)
 class Fallback:
-    """Theta (n,) before a step and the loss there, to return to if the next batch shows that the step was bad (H13)."""
+    """Theta (n,) before a step and the loss there, to return to if the next batch shows that the step was bad (H13).
+
+    `step_norm` is the length of the step; infinity if the state of the optimizer was loaded.
+    """
 
     theta: Vector
     loss: float
+    step_norm: float = math.inf
 
     def check(self, loss: float, gradient_norm: float, objective: CurvatureObjective) -> tuple[float, bool] | None:
         """Return the loss before the step on the objective of a new batch, and whether the step was bad.
@@ -150,7 +156,7 @@ class Fallback:
 def vector_of(state: Mapping[str, Any], name: str) -> Vector | None:
     """Return a copy of a vector (n,) of the optimizer's state; None if the state holds none."""
     given = state.get(name)
-    return None if given is None else array(f"{name} of the state", given, (None,), "f").copy()
+    return None if given is None else array(f"{name} of the state", given, (None,), "f", finite=True).copy()
 
 
 def check_finite(theta: Vector, loss: float, gradient_norm: float) -> None:

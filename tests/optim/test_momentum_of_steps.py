@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.counted import Counted, make, start
 
+import hfrnn
 from hfrnn.errors import InputError
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions
@@ -77,6 +78,25 @@ def test_a_last_step_of_another_shape_is_refused():
     optimizer.load_state_dict({**optimizer.state_dict(), "last_step": np.ones(3)})
     with pytest.raises(InputError, match="the last step"):
         optimizer.update(theta, f)
+
+
+def test_a_last_step_that_is_not_finite_is_refused():
+    optimizer = make(momentum=SHARE)
+    with pytest.raises(InputError, match="last_step of the state"):
+        optimizer.load_state_dict({**optimizer.state_dict(), "last_step": np.full(12, np.nan)})
+
+
+def test_without_momentum_a_loaded_last_step_changes_nothing():
+    optimizer, alone, f, theta = make(momentum=SHARE), make(), Counted(), start()
+    theta = optimizer.update(theta, f).theta
+    alone.load_state_dict(optimizer.state_dict())
+    update = alone.update(theta, f)
+    assert update.loss_after == f.loss(update.theta)
+
+
+def test_a_run_from_before_the_option_goes_on_without_momentum():
+    values = {**hfrnn.TrainConfig(optimizer="hf", text="a").resolved().values, "momentum": None}
+    assert HessianFreeOptions.from_run(values).momentum == 0.0
 
 
 class Bowl:
