@@ -137,6 +137,15 @@ def test_gaps_of_inputs_are_filled_only_on_request(tmp_path):
     assert filled(np.array([[np.nan], [1.0]]), "previous") is None
 
 
+@pytest.mark.parametrize(
+    ("cell", "held"), [("", "an empty cell"), ("NA", "'NA', a missing value,"), (" -200 ", "'-200'")]
+)
+def test_a_gap_is_named_by_what_its_cell_holds(tmp_path, cell, held):
+    path = write(tmp_path, f'u,y\n1,1\n"{cell}",2\n\n')
+    with pytest.raises(InputError, match=f"line 3 of .* holds {held}.* in column 1"):
+        read_table(path, COLUMNS._replace(missing=["-200"]))
+
+
 def test_values_that_mean_missing_are_not_scored(tmp_path):
     path = write(tmp_path, "u,y\n1,-200\n2,?\n3,NULL\n4,-200.0\n5,7\n")
     read = read_table(path, COLUMNS._replace(missing=["-200", "?", "NULL"]))
