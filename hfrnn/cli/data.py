@@ -224,4 +224,5 @@ def _show_file(name: str, held: Shown, as_json: bool) -> None:
         say(f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}".rstrip())
     if not held.rows:
         say("(nothing)")
-    say(f"\ntrain on it with\n  {command}" if command else "\nno two arrays in it have the same number of steps")
+    unknown = "no two arrays in it are likely inputs and targets: choose them with --inputs and --targets"
+    say(f"\ntrain on it with\n  {command}" if command else f"\n{unknown}")

@@ -114,21 +114,25 @@ class Holding(NamedTuple):
         exact = next((each for each in self.held if each.name == wanted), None)
         return exact or next((each for each in self.held if _plain(each.name) == _plain(wanted)), None)
 
-    def chosen(self, name: str, asked: str) -> Held:
-        """Return what has a name; raise InputError if there is nothing, `asked` being the argument with the name."""
+    def chosen(self, name: str, asked: str, texts: Sequence[str] = ()) -> Held:
+        """Return what has a name; raise InputError if there is nothing.
+
+        `asked` is the argument with the name, and `texts` are the names of texts that it accepts beside numbers.
+        """
         found = self.find(name)
         if found is None:
-            inside = [each for each in self.names if _plain(each).startswith(f"{_plain(name)}.")]
-            hint = f" (did you mean {one_line(inside[0])}?)" if inside else near_hint(name, self.names)
+            names = [*self.names, *texts]
+            inside = [each for each in names if _plain(each).startswith(f"{_plain(name)}.")]
+            hint = f" (did you mean {one_line(inside[0])}?)" if inside else near_hint(name, names)
             raise InputError(Message(
                 f"{asked} has {{0!r}}, and {{1}} holds no such array{{2}}: it holds {{3}}", one_line(name[:80]),
-                self.source, hint, self.listed() or "nothing",
+                self.source, hint, self.listed(texts) or "nothing",
             ))  # fmt: skip
         return found
 
-    def listed(self) -> str:
-        """Return the names of all numbers in a sentence; of everything if there are none."""
-        names = self.names or [each.name for each in self.held]
+    def listed(self, texts: Sequence[str] = ()) -> str:
+        """Return the names of all numbers, and of some texts, in a sentence; of everything if there are none."""
+        names = [*self.names, *texts] or [each.name for each in self.held]
         return some_of([one_line(each[:60]) for each in names], _LISTED)
 
 

@@ -274,11 +274,15 @@ def _npz_reader(source: str, name: str) -> Any:
 
 def read_labels(path: str, name: str) -> Values:
     """Return an array of a file with one value for each sequence as strings, (sequences,); whole numbers as such."""
-    strings = _npz_strings(path, name) if path.lower().endswith(".npz") else None
-    if strings is None:
+    texts = _npz_texts(path)
+    if name in texts:
+        check_size(*texts[name], f"{name} of {path}")
+        with damage_reported(path), np.load(path, allow_pickle=False) as arrays:
+            strings = np.asarray(arrays[name])
+    else:
         holding = open_holding(path)
         with damage_reported(path):
-            values = holding.chosen(name, argument("by")).values(path)
+            values = holding.chosen(name, argument("by"), tuple(texts)).values(path)
         parts = values if isinstance(values, list) else [values]
         if isinstance(values, list) and any(each.size != 1 for each in parts):
             raise _no_label(path, name)
@@ -295,11 +299,14 @@ def _no_label(path: str, name: str) -> InputError:
     return InputError(Message("{by} is {0}, which is no list in {1}: give one value for each sequence", name, path))
 
 
-def _npz_strings(path: str, name: str) -> Values | None:
-    """Return an array of strings in a .npz file; None if it holds none of that name."""
-    shape, dtype = npz_headers(file_content(path)).get(name, ((), None))
-    if dtype is None or dtype.kind != "U":
-        return None
-    check_size(shape, dtype.itemsize, f"{name} of {path}")
-    with damage_reported(path), np.load(path, allow_pickle=False) as arrays:
-        return np.asarray(arrays[name])
+def _npz_texts(path: str) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Return the shape and the bytes of an element of each array of strings in a .npz file, by name."""
+    if not path.lower().endswith(".npz"):
+        return {}
+    with damage_reported(path):
+        headers = npz_headers(file_content(path))
+    return {
+        name: (shape, dtype.itemsize)
+        for name, (shape, dtype) in headers.items()
+        if dtype is not None and dtype.kind == "U"
+    }

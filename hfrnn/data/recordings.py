@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 
 _JUMP = 1.5  # steps from one row to the next that begin a new recording
 
@@ -33,7 +33,9 @@ def by_label(labels: Sequence[Any], rows: NDArray[np.int64]) -> list[tuple[str, 
     return [(name, np.array(each)) for name, each in found.items()]
 
 
-def growing_times(words: Sequence[Any], name: str, line: int) -> NDArray[np.float64]:
+def growing_times(
+    words: Sequence[Any], name: str, line: Callable[[int], int], labelled: bool = False
+) -> NDArray[np.float64]:
     """Return the times of a recording; dates become seconds after the first one.
 
     Parameters
@@ -41,9 +43,11 @@ def growing_times(words: Sequence[Any], name: str, line: int) -> NDArray[np.floa
     words : sequence
         Numbers, dates, or texts of them.
     name : str
-        The column, for messages.
-    line : int
-        The line of the first row, for messages.
+        The column and where it is, for messages.
+    line : callable
+        Returns the line of a row by its number, counted from 0, for messages.
+    labelled : bool
+        Whether a column names the recording; else its rows may be those of several ones.
 
     Raises
     ------
@@ -60,10 +64,13 @@ def growing_times(words: Sequence[Any], name: str, line: int) -> NDArray[np.floa
         )
     if not (steps > 0).all():
         n = int(np.argmin(steps > 0))
-        raise InputError(
-            f"the time of {name} does not grow from line {line + n} to {line + n + 1} ({words[n]}, then "
-            f"{words[n + 1]}): sort the rows, and leave out repeated ones"
-        )
+        advice = "sort the rows, and leave out repeated ones"
+        if steps[n] < 0 and not labelled:
+            advice = f"if the table holds several recordings, name their column with {{recording}}, else {advice}"
+        raise InputError(Message(
+            f"the time of {{0}} does not grow from line {{1}} to {{2}} ({{3}}, then {{4}}): {advice}", name, line(n),
+            line(n + 1), words[n], words[n + 1],
+        ))  # fmt: skip
     return times
 
 

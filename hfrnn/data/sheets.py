@@ -86,9 +86,11 @@ class Sheet:
 
     def gap(self, row: int, column: int) -> InputError:
         """Return the error about an input that is missing."""
+        (cells,) = self.words([column])
+        held = f"{one_line(cells[row][:40])!r}, a missing value," if cells[row] else "an empty cell"
         return InputError(Message(
-            "line {0} of {1} holds an empty cell in column {2}: give a number in every row of an input, or fill gaps "
-            "with {fill}", self.line(row), self.path, self.described(column),
+            "line {0} of {1} holds {2} in column {3}: give a number in every row of an input, or fill gaps with {fill}",
+            self.line(row), self.path, held, self.described(column),
         ))  # fmt: skip
 
     def shown(self, column: int) -> str:

@@ -19,7 +19,7 @@ from hfrnn.data.splits import BY_ORDER, Split, parts_of_recordings
 from hfrnn.data.windows import Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.option import argument
-from hfrnn.wording import counted
+from hfrnn.wording import counted, one_line
 
 _RATES = 0.01  # relative difference of the steps of two recordings that have the same rate
 
@@ -230,8 +230,7 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
         pieces: Sequence[Any] = [where]
         stamps: Sequence[Any] = [None]
         if times is not None:
-            of = f"{form.time} in {label}"
-            moments = growing_times([times[n] for n in where], of, sheet.line(int(where[0])))
+            moments = _times(times, form, sheet, where, label)
             cuts, step = between_jumps(moments)
             steps += [step] if step else []
             jumps += len(cuts)
@@ -256,6 +255,18 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
         found, tuple(names[: len(inputs)]), tuple(names[len(inputs) :]), sheet.sha256, (sheet.sha256,),
         float(np.median(steps)) if steps else None, tuple(dict.fromkeys(notes)), tuple(sheet.repeated),
     )  # fmt: skip
+
+
+def _times(
+    words: Sequence[Any], form: TableFormat, sheet: Sheet, rows: NDArray[np.int64], label: str
+) -> NDArray[np.float64]:
+    """Return the times of the rows of a recording."""
+    place, labelled = str(sheet.path), form.recording is not None
+    if labelled:
+        place = f"recording {one_line(label[:40])} (column {form.recording}) of {place}"
+    return growing_times(
+        [words[row] for row in rows], f"{form.time} in {place}", lambda n: sheet.line(int(rows[n])), labelled
+    )
 
 
 def _states(

@@ -104,14 +104,15 @@ class Trials:
     def sequences(self) -> dict[str, Content]:
         """Return an array (steps, n) for each trial, or one array (sequences, steps, n) of trials of one length.
 
-        Classes and symbols have no last axis. Targets of the last step are (sequences, n_out).
+        Classes and symbols have no last axis. Targets of the last step are (sequences, n_out), classes (sequences,).
         """
         longest = max(_steps(self.roles["x"], 0))
         found: dict[str, Content] = {}
         for role, values in self.roles.items():
             arrays = _alike(values, f"{self.names[role]} of {self.source}")
             if role == "y" and longest > 1 and all(len(each) == 1 for each in values):
-                found[role] = np.concatenate(arrays)
+                last = np.concatenate(arrays)  # (N, n_out)
+                found[role] = last if last.shape[1] > 1 or last.dtype.kind == "f" else last[:, 0]
                 continue
             if arrays[0].shape[1] == 1 and arrays[0].dtype.kind in "iu":
                 arrays = [each[:, 0] for each in arrays]

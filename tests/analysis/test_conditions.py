@@ -131,7 +131,8 @@ def test_conditions_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     scipy.io.savemat(tmp_path / "few.mat", {**{name: data[name] for name in "xy"}, "c": [1, 2], "m": np.eye(3)})
     assert "holds 2 values, and there are 30 sequences" in refused("evaluate", run, tmp_path / "few.mat", "--by", "c")
     assert "which is no list" in refused("evaluate", run, tmp_path / "few.mat", "--by", "m")
-    assert "no such array" in refused("evaluate", run, "--by", "other")
+    listed = "no such array (did you mean condition?): it holds x, y, mask, lengths, coherence, condition"
+    assert listed in refused("evaluate", run, "--by", "conditions")
     with pytest.raises(hfrnn.InputError, match="at most 200 are shown"):
         by_condition(np.arange(MOST_CONDITIONS + 1).astype(str), hfrnn.Batch(np.zeros((2, 201, 1))), lambda batch: {})
 

@@ -28,7 +28,7 @@ TABLES: dict[str, tuple[str | bytes, list[str], str]] = {
     "decimal comma": ("u;v;y\n" + "1,234;5,678;1\n" * 60, TABLE, "say which with --decimal , or --decimal ."),
     "a dash as input": ("u,v,y\n1,-,2\n", TABLE, "holds '-' in column 2 (v): give numbers with a decimal"),
     "empty input": (ROWS.replace("0.00000,1.00000", ",1.0"), TABLE, "holds an empty cell in column 1 (u)"),
-    "NaN input": (ROWS.replace("0.00000,1.00000", "nan,1.0"), TABLE, "holds an empty cell in column 1 (u)"),
+    "NaN input": (ROWS.replace("0.00000,1.00000", "nan,1.0"), TABLE, "holds 'nan', a missing value, in column 1 (u)"),
     "infinite input": (ROWS.replace("0.00000,1.00000", "1,-inf"), TABLE, "holds -inf in column 2 (v)"),
     "large": (ROWS.replace("0.00000,1.00000", "1,1e30"), TABLE, "at most 1e+15"),
     "an empty line between rows": (ROWS.replace("-0.47943\n", "-0.47943\n\n"), TABLE, "is empty, and a row follows"),

@@ -55,9 +55,41 @@ def test_the_command_trains(name: str) -> None:
     assert Path("run", "best.safetensors").is_file()
 
 
+N = np.arange(12)
+LABELLED = {f"trials/{n}/{name}": value for n in N for name, value in (("u", np.ones((9 + n, 2))), ("lab", n % 3))}
+STEPS = {"stim": np.ones((6, 8, 2)), "rates": np.ones((6, 8, 1)), "mask": np.ones((6, 8, 1))}
+PAIRS = {
+    "a vector named y": ("a.mat", v7({"u": np.sin(T)[:, None], "y": T[:, None]}), ("u", "y")),
+    "a label of each struct": ("a.mat", v7({"t": [{"u": each["u"], "label": each["label"]} for each in trials(12)]}),
+                               ("t.u", "t.label")),
+    "a vector with a label of each cell": ("a.mat", v7({"u": [each["u"] for each in trials(12)], "label": N % 3}),
+                                           ("u", "label")),
+    "a label of each group": ("a.h5", hdf5(LABELLED), ("/trials/u", "/trials/lab")),
+    "a label of each sequence": ("a.npz", npz({"stim": np.ones((12, 9, 2)) * T[:2], "choice": N % 3}),
+                                 ("stim", "choice")),
+    "a mask": ("a.h5", hdf5({f"d/{name}": value * T[:len(value), None, None] for name, value in STEPS.items()}),
+               ("/d/stim", "/d/rates")),
+    "groups with one array in each": ("a.h5", hdf5({"in/data": np.sin(T)[:, None], "out/data": T[:, None]}),
+                                      ("/in/data", "/out/data")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PAIRS)
+def test_the_command_names_a_pair_that_trains(case: str) -> None:
+    name, content, (inputs, targets) = PAIRS[case]
+    Path(name).write_bytes(content)
+    options = json.loads(call("data", "show", name, "--json").stdout)["options"]
+    assert (options["inputs"], options["targets"]) == (inputs, targets)
+    flags = [part for key, value in options.items() for part in (f"--{key}", value)]
+    result = call(
+        "train", *flags, "--arch", "rnn", "--hidden", "2", "--updates", "1", "--backend", "numpy", "--out", "run"
+    )
+    assert result.exit_code == 0, result.output
+
+
 def test_a_file_without_a_pair_has_no_command() -> None:
     Path("a.mat").write_bytes(v7({"u": np.ones((3, 2)), "text": "abc"}))
-    assert call("data", "show", "a.mat").stdout.splitlines()[-1] == "no two arrays in it have the same number of steps"
+    assert "no two arrays in it are likely inputs and targets" in call("data", "show", "a.mat").stdout.splitlines()[-1]
     assert json.loads(call("data", "show", "a.mat", "--json").stdout)["command"] is None
 
 

@@ -68,6 +68,16 @@ def test_groups_that_hold_the_same_names_are_trials(tmp_path, root):
         load(written(tmp_path, hdf5({**arrays, f"{root}trial_3/x": X})), f"/{root}x", f"/{root}y")
 
 
+@pytest.mark.parametrize("kind", [int, bool])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_a_whole_number_in_each_group_is_the_class_of_its_last_step(tmp_path, shape, kind):
+    arrays = {f"trials/{n}/u": X[n, : 4 + n] for n in range(5)}
+    arrays |= {f"trials/{n}/label": np.full(shape, n % 2, kind) for n in range(5)}
+    data = load(written(tmp_path, hdf5(arrays)), "/trials/u", "/trials/label")
+    assert (data.loss, data.n_out) == ("softmax", 2)
+    assert [data.train.targets[3 + n, n] for n in range(5)] == [0, 1, 0, 1, 0]
+
+
 def test_axes_are_reversed_for_matlab_only(tmp_path):
     (one,) = held_by_hdf5(v73({"a": np.arange(6).reshape(2, 3)}), "a.mat").held
     assert one.values("a.mat").tolist() == [[0, 1, 2], [3, 4, 5]]

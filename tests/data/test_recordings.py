@@ -83,7 +83,7 @@ def test_a_new_recording_begins_where_the_time_jumps(tmp_path):
     ],
 )
 def test_times_are_numbers_or_dates(words, seconds):
-    assert np.diff(growing_times(words, "t", 2)).tolist() == [seconds]
+    assert np.diff(growing_times(words, "t", range(2, 9).__getitem__)).tolist() == [seconds]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,23 @@ def test_times_are_numbers_or_dates(words, seconds):
 )
 def test_times_that_do_not_grow_or_are_unclear_are_refused(words, problem):
     with pytest.raises(InputError, match=problem):
-        growing_times(words, "t", 2)
+        growing_times(words, "t", range(2, 9).__getitem__)
+
+
+def test_times_that_fall_back_ask_for_the_column_of_recordings(tmp_path):
+    path = write(tmp_path, "trial,t,u,y\n" + "".join(f"{k // 5},{k % 5},{k},{k}\n" for k in range(10)))
+    with pytest.raises(InputError, match=r"from line 6 to 7 \(4, then 0\): if .* several recordings, .* recording="):
+        read_table(path, COLUMNS._replace(time="t"))
+
+
+def test_times_that_do_not_grow_within_a_recording_are_named_by_column_file_and_line(tmp_path):
+    path = write(tmp_path, "trial,t,u,y\n" + "".join(f"{k % 2},{k % 8},{k},{k}\n" for k in range(12)))
+    with pytest.raises(InputError) as caught:
+        read_table(path, COLUMNS._replace(time="t", recording="trial"))
+    assert str(caught.value) == (
+        f"the time of t in recording 0 (column trial) of {path} does not grow from line 8 to 10 (6, then 0): sort the "
+        "rows, and leave out repeated ones"
+    )
 
 
 def test_recordings_of_different_rates_are_refused(tmp_path):
@@ -119,6 +135,15 @@ def test_gaps_of_inputs_are_filled_only_on_request(tmp_path):
         assert read.found[0].inputs[:, 0].tolist() == values
         assert f"2 gaps of inputs filled ({how})" in read.notes
     assert filled(np.array([[np.nan], [1.0]]), "previous") is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "held"), [("", "an empty cell"), ("NA", "'NA', a missing value,"), (" -200 ", "'-200'")]
+)
+def test_a_gap_is_named_by_what_its_cell_holds(tmp_path, cell, held):
+    path = write(tmp_path, f'u,y\n1,1\n"{cell}",2\n\n')
+    with pytest.raises(InputError, match=f"line 3 of .* holds {held}.* in column 1"):
+        read_table(path, COLUMNS._replace(missing=["-200"]))
 
 
 def test_values_that_mean_missing_are_not_scored(tmp_path):
