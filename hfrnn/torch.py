@@ -33,7 +33,8 @@ class HessianFree:
     Parameters
     ----------
     model : torch.nn.Module
-        A model that `hfrnn.interop.from_torch` takes. Parameters that require no gradient stay as they are.
+        A model that `hfrnn.interop.from_torch` takes. Parameters that require no gradient stay as they are; each step
+        reads `requires_grad` anew.
     criterion : torch.nn.CrossEntropyLoss, MSELoss or BCEWithLogitsLoss
         The loss that you minimise. Class weights, `ignore_index` and `label_smoothing` count. A loss that hfrnn does
         not compute, for example with `pos_weight`, is refused.
@@ -59,7 +60,8 @@ class HessianFree:
     Notes
     -----
     Dropout is left out, as in evaluation mode. A second bias of a layer keeps its value, unless the first one requires
-    no gradient.
+    no gradient. After a change of `requires_grad`, the optimizer keeps its damping and its count of updates. It forgets
+    the rest of its state: the warm start, the last step, the preconditioner and the failures.
 
     Examples
     --------
@@ -102,9 +104,7 @@ class HessianFree:
                 warnings.warn(each.message, stacklevel=2)
         self._batch_first = any(getattr(module, "batch_first", False) for module in model.modules())
         self._all = TorchLayout(self.net, model, embedding=embedding)
-        self._trained = TorchLayout(self.net, model, embedding=embedding, trainable=True)
-        moves = self._trained.direction(np.ones(self._trained.size, self.net.dtype)) != 0
-        self._exists = self.net.backend.asarray(moves, dtype=self.net.dtype)
+        self._find_trained()
         self.optimizer = Optimizer(damping, options, rule, lambda_rule)
 
     def __repr__(self) -> str:
@@ -150,8 +150,8 @@ class HessianFree:
         Raises
         ------
         InputError
-            The batch does not fit the model; or the model's outputs differ from hfrnn's, because its `forward` does
-            something that hfrnn cannot see.
+            The batch does not fit the model; no parameter requires a gradient; or the model's outputs differ from
+            hfrnn's, because its `forward` does something that hfrnn cannot see.
         NonFiniteError
             The loss or the gradient is not finite.
         """
@@ -160,6 +160,7 @@ class HessianFree:
         if check or (check is None and not self._checked):
             self._compare(inputs, batch)
             self._checked = True
+        self._follow_requires_grad()
         gradient = _Trained(Objective(self.net, batch), self._exists)
         of_curvature = None
         if curvature is not None:
@@ -176,8 +177,36 @@ class HessianFree:
         return self.optimizer.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load a `state_dict` of an optimizer of the same model with the same kind of damping."""
+        """Load a `state_dict` of an optimizer that trained the same parameters with the same kind of damping."""
         self.optimizer.load_state_dict(state)
+
+    # ------------------------------------------------------------------ trained parameters
+
+    def _requiring_grad(self) -> set[str]:
+        """Return the names of the parameters that require a gradient; raise InputError if there are none."""
+        parameters = self.model.named_parameters(remove_duplicate=False)
+        names = {name for name, each in parameters if each.requires_grad}
+        if not names:
+            raise InputError(
+                "no parameter of the model requires a gradient, so none would move: call requires_grad_(True) "
+                "on those to train"
+            )
+        return names
+
+    def _find_trained(self) -> None:
+        """Set which parameters of the model move, and which entries of theta."""
+        self._requiring_grad()
+        self._trained = TorchLayout(self.net, self.model, embedding=self._embedding, trainable=True)
+        moves = self._trained.direction(np.ones(self._trained.size, self.net.dtype)) != 0
+        self._exists = self.net.backend.asarray(moves, dtype=self.net.dtype)
+
+    def _follow_requires_grad(self) -> None:
+        """Find the trained parameters again if they have changed; vectors of the optimizer do not fit them then."""
+        if self._requiring_grad() == set(self._trained.names):
+            return
+        self._find_trained()
+        counts = {"updates": self.optimizer.updates, "failures": 0, "steady": 0, "ended": None}
+        self.optimizer.load_state_dict({**self.optimizer.damping.state_dict(), **counts, "cg_solution": None})
 
     # ------------------------------------------------------------------ batches
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,26 @@ def test_frozen_parameters_and_second_biases_stay(torch: Any, preconditioner: st
     moved = {name for name, each in model.named_parameters() if not torch.equal(each, before[name])}
     assert not moved & (frozen | {"body.core.bias_hh_l1"})
     assert {"body.core.bias_hh_l0", "body.core.weight_hh_l0", "top.1.bias"} <= moved
+
+
+def test_a_step_follows_requires_grad_and_goes_on_as_a_new_optimizer_with_its_damping(torch: Any) -> None:
+    model, criterion, x, y = case(torch, "softmax", kind="LSTM")
+    words, top = model.words.weight, model.top[1].weight
+    words.requires_grad_(False)
+    options = hfrnn.HessianFreeOptions(preconditioner="kronecker", momentum=0.5)
+    optimizer = hfrnn.torch.HessianFree(model, criterion, options=options)
+    optimizer.step(x, y), optimizer.step(x, y)
+    words.requires_grad_(True), top.requires_grad_(False)
+    before, kept = (words.clone(), top.clone()), copy.deepcopy(model)
+    update = optimizer.step(x, y)
+    assert torch.equal(top, before[1])
+    assert not torch.equal(words, before[0])
+    np.testing.assert_allclose(loss_of(model, criterion, x, y).item(), update.loss_after, rtol=1e-12)
+    damping = hfrnn.Damping(mu=update.mu, lambda_=update.lambda_)
+    again = hfrnn.torch.HessianFree(kept, criterion, damping=damping, options=options).step(x, y)
+    np.testing.assert_array_equal(update.theta, again.theta)
+    with pytest.raises(hfrnn.InputError, match="no parameter of the model requires a gradient"):
+        model.requires_grad_(False), optimizer.step(x, y)
 
 
 def test_steps_are_those_of_hfrnn_and_go_on_from_a_state(torch: Any) -> None:
