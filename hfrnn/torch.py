@@ -99,6 +99,12 @@ class HessianFree:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", HfrnnWarning)
             self.net, _ = from_torch(model, embedding=embedding, loss=loss, **network_options)
+        of_class = getattr(criterion, "weight", None)
+        if of_class is not None and tuple(of_class.shape) != (self.net.n_out,):
+            raise InputError(
+                f"weight of the criterion has shape {tuple(of_class.shape)}, and the model has {self.net.n_out} "
+                "outputs: give one weight for each class"
+            )
         for each in caught:
             if not any(text in str(each.message) for text in ("batch_first=True", "requires_grad is False")):
                 warnings.warn(each.message, stacklevel=2)
@@ -132,7 +138,8 @@ class HessianFree:
             As the model and the criterion take them: (T, B, ...), or (B, T, ...) if the model has `batch_first=True`.
             Targets are symbols (T, B) for cross entropy, else real values (T, B, n_out).
         weights : tensor, optional
-            Weights of the steps, of the shape (T, B) or (B, T), beside those of the criterion.
+            Weights of the steps, of the shape (T, B), or (B, T) with `batch_first=True`. They are multiplied by those
+            of the criterion.
         lengths : tensor, optional
             Numbers of steps of the sequences, (B,). All steps count by default.
         curvature : tuple of tensors, optional
@@ -218,31 +225,51 @@ class HessianFree:
         for name, each in (("inputs", inputs), ("targets", targets)):
             if not isinstance(each, self.torch.Tensor) or each.ndim < 2:
                 raise InputError(f"{name} is {shown(each)}: give a tensor of steps of sequences")
-        if self.net.loss_name == "softmax":
-            targets, own = self._of_cross_entropy(targets)
-            weights = own if weights is None else weights if own is None else own * weights
+        softmax, steps = self.net.loss_name == "softmax", tuple(inputs.shape[:2])
+        if weights is not None:
+            axes = None if softmax else 2  # the other losses also take weights of outputs
+            if not isinstance(weights, self.torch.Tensor) or tuple(weights.shape[:axes]) != steps:
+                raise InputError(
+                    f"weights is {shown(weights)}: give a torch.Tensor of shape {steps}, one weight for each step of "
+                    "each sequence"
+                )
+            weights = self._time_first(weights.detach()).contiguous()
         x, y = (self._time_first(each.detach()).contiguous() for each in (inputs, targets))
-        w = None if weights is None else self._time_first(weights.detach()).contiguous()
-        return Batch(x, y, w, lengths)
+        batch = Batch(x, y, weights, lengths)
+        return self._of_cross_entropy(batch, y, weights) if softmax else batch
 
-    def _of_cross_entropy(self, targets: Any) -> tuple[Any, Any]:
-        """Return targets and weights that make cross entropy the criterion; no weights if all are 1.
+    def _of_cross_entropy(self, batch: Batch, targets: Any, weights: Any) -> Batch:
+        """Return a batch whose targets and weights make cross entropy the criterion, given those of the user.
 
         With label smoothing, the targets are probabilities. Together with weights of classes, the weight of a step is
         the sum over classes of target times weight, so that the loss is that of the criterion times a constant.
         """
-        smoothing, n_out = self.criterion.label_smoothing, self.net.n_out
+        smoothing, of_class, n_out = self.criterion.label_smoothing, self.criterion.weight, self.net.n_out
+        plain = of_class is None and not smoothing
+        if targets.ndim == 3 and plain:  # probabilities; PyTorch has no ignore_index for them
+            return batch
+        if targets.ndim == 3:
+            raise InputError(
+                f"targets have shape {tuple(targets.shape)}, and the criterion has weight or label_smoothing: give "
+                "integer symbols, one for each step of each sequence"
+            )
         ignored = targets == self.criterion.ignore_index
-        known = targets.masked_fill(ignored, 0)
-        of_class = self.torch.ones(n_out) if self.criterion.weight is None else self.criterion.weight
+        if plain and not bool(ignored.any()):
+            return batch
+        weights = self.torch.ones_like(targets, dtype=self._float) if weights is None else weights
+        counted = weights.masked_fill(ignored, 0)
+        # raise InputError for a symbol that is no class
+        self.net.prepare(Batch(batch.inputs, batch.targets, counted, batch.lengths))
+        known = targets.long().clamp(0, n_out - 1)  # also where nothing is predicted
+        of_class = self.torch.ones(n_out) if of_class is None else of_class
         of_class = of_class.to(targets.device, self._float)
-        if not smoothing:
-            plain = self.criterion.weight is None and not bool(ignored.any())
-            return targets, None if plain else of_class[known] * ~ignored
-        given = self.torch.nn.functional.one_hot(known, n_out).to(self._float)
-        soft = ((1 - smoothing) * given + smoothing / n_out) * of_class
-        weights = soft.sum(dim=-1)
-        return soft / weights[..., None] * ~ignored[..., None], weights * ~ignored
+        own = of_class[known]
+        if smoothing:
+            one_hot = self.torch.nn.functional.one_hot(known, n_out).to(self._float)
+            soft = ((1 - smoothing) * one_hot + smoothing / n_out) * of_class
+            own = soft.sum(dim=-1)
+            targets = soft / own[..., None]
+        return Batch(batch.inputs, targets, own * counted, batch.lengths)
 
     @property
     def _float(self) -> Any:
