@@ -33,7 +33,8 @@ class HessianFree:
     Parameters
     ----------
     model : torch.nn.Module
-        A model that `hfrnn.interop.from_torch` takes. Parameters that require no gradient stay as they are.
+        A model that `hfrnn.interop.from_torch` takes. Parameters that require no gradient stay as they are; each step
+        reads `requires_grad` anew.
     criterion : torch.nn.CrossEntropyLoss, MSELoss or BCEWithLogitsLoss
         The loss that you minimise. Class weights, `ignore_index` and `label_smoothing` count. A loss that hfrnn does
         not compute, for example with `pos_weight`, is refused.
@@ -59,7 +60,8 @@ class HessianFree:
     Notes
     -----
     Dropout is left out, as in evaluation mode. A second bias of a layer keeps its value, unless the first one requires
-    no gradient.
+    no gradient. After a change of `requires_grad`, the optimizer keeps its damping and its count of updates. It forgets
+    the rest of its state: the warm start, the last step, the preconditioner and the failures.
 
     Examples
     --------
@@ -97,14 +99,18 @@ class HessianFree:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", HfrnnWarning)
             self.net, _ = from_torch(model, embedding=embedding, loss=loss, **network_options)
+        of_class = getattr(criterion, "weight", None)
+        if of_class is not None and tuple(of_class.shape) != (self.net.n_out,):
+            raise InputError(
+                f"weight of the criterion has shape {tuple(of_class.shape)}, and the model has {self.net.n_out} "
+                "outputs: give one weight for each class"
+            )
         for each in caught:
             if not any(text in str(each.message) for text in ("batch_first=True", "requires_grad is False")):
                 warnings.warn(each.message, stacklevel=2)
         self._batch_first = any(getattr(module, "batch_first", False) for module in model.modules())
         self._all = TorchLayout(self.net, model, embedding=embedding)
-        self._trained = TorchLayout(self.net, model, embedding=embedding, trainable=True)
-        moves = self._trained.direction(np.ones(self._trained.size, self.net.dtype)) != 0
-        self._exists = self.net.backend.asarray(moves, dtype=self.net.dtype)
+        self._find_trained()
         self.optimizer = Optimizer(damping, options, rule, lambda_rule)
 
     def __repr__(self) -> str:
@@ -132,7 +138,8 @@ class HessianFree:
             As the model and the criterion take them: (T, B, ...), or (B, T, ...) if the model has `batch_first=True`.
             Targets are symbols (T, B) for cross entropy, else real values (T, B, n_out).
         weights : tensor, optional
-            Weights of the steps, of the shape (T, B) or (B, T), beside those of the criterion.
+            Weights of the steps, of the shape (T, B), or (B, T) with `batch_first=True`. They are multiplied by those
+            of the criterion.
         lengths : tensor, optional
             Numbers of steps of the sequences, (B,). All steps count by default.
         curvature : tuple of tensors, optional
@@ -150,8 +157,8 @@ class HessianFree:
         Raises
         ------
         InputError
-            The batch does not fit the model; or the model's outputs differ from hfrnn's, because its `forward` does
-            something that hfrnn cannot see.
+            The batch does not fit the model; no parameter requires a gradient; or the model's outputs differ from
+            hfrnn's, because its `forward` does something that hfrnn cannot see.
         NonFiniteError
             The loss or the gradient is not finite.
         """
@@ -160,6 +167,7 @@ class HessianFree:
         if check or (check is None and not self._checked):
             self._compare(inputs, batch)
             self._checked = True
+        self._follow_requires_grad()
         gradient = _Trained(Objective(self.net, batch), self._exists)
         of_curvature = None
         if curvature is not None:
@@ -176,8 +184,36 @@ class HessianFree:
         return self.optimizer.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load a `state_dict` of an optimizer of the same model with the same kind of damping."""
+        """Load a `state_dict` of an optimizer that trained the same parameters with the same kind of damping."""
         self.optimizer.load_state_dict(state)
+
+    # ------------------------------------------------------------------ trained parameters
+
+    def _requiring_grad(self) -> set[str]:
+        """Return the names of the parameters that require a gradient; raise InputError if there are none."""
+        parameters = self.model.named_parameters(remove_duplicate=False)
+        names = {name for name, each in parameters if each.requires_grad}
+        if not names:
+            raise InputError(
+                "no parameter of the model requires a gradient, so none would move: call requires_grad_(True) "
+                "on those to train"
+            )
+        return names
+
+    def _find_trained(self) -> None:
+        """Set which parameters of the model move, and which entries of theta."""
+        self._requiring_grad()
+        self._trained = TorchLayout(self.net, self.model, embedding=self._embedding, trainable=True)
+        moves = self._trained.direction(np.ones(self._trained.size, self.net.dtype)) != 0
+        self._exists = self.net.backend.asarray(moves, dtype=self.net.dtype)
+
+    def _follow_requires_grad(self) -> None:
+        """Find the trained parameters again if they have changed; vectors of the optimizer do not fit them then."""
+        if self._requiring_grad() == set(self._trained.names):
+            return
+        self._find_trained()
+        counts = {"updates": self.optimizer.updates, "failures": 0, "steady": 0, "ended": None}
+        self.optimizer.load_state_dict({**self.optimizer.damping.state_dict(), **counts, "cg_solution": None})
 
     # ------------------------------------------------------------------ batches
 
@@ -189,31 +225,51 @@ class HessianFree:
         for name, each in (("inputs", inputs), ("targets", targets)):
             if not isinstance(each, self.torch.Tensor) or each.ndim < 2:
                 raise InputError(f"{name} is {shown(each)}: give a tensor of steps of sequences")
-        if self.net.loss_name == "softmax":
-            targets, own = self._of_cross_entropy(targets)
-            weights = own if weights is None else weights if own is None else own * weights
+        softmax, steps = self.net.loss_name == "softmax", tuple(inputs.shape[:2])
+        if weights is not None:
+            axes = None if softmax else 2  # the other losses also take weights of outputs
+            if not isinstance(weights, self.torch.Tensor) or tuple(weights.shape[:axes]) != steps:
+                raise InputError(
+                    f"weights is {shown(weights)}: give a torch.Tensor of shape {steps}, one weight for each step of "
+                    "each sequence"
+                )
+            weights = self._time_first(weights.detach()).contiguous()
         x, y = (self._time_first(each.detach()).contiguous() for each in (inputs, targets))
-        w = None if weights is None else self._time_first(weights.detach()).contiguous()
-        return Batch(x, y, w, lengths)
+        batch = Batch(x, y, weights, lengths)
+        return self._of_cross_entropy(batch, y, weights) if softmax else batch
 
-    def _of_cross_entropy(self, targets: Any) -> tuple[Any, Any]:
-        """Return targets and weights that make cross entropy the criterion; no weights if all are 1.
+    def _of_cross_entropy(self, batch: Batch, targets: Any, weights: Any) -> Batch:
+        """Return a batch whose targets and weights make cross entropy the criterion, given those of the user.
 
         With label smoothing, the targets are probabilities. Together with weights of classes, the weight of a step is
         the sum over classes of target times weight, so that the loss is that of the criterion times a constant.
         """
-        smoothing, n_out = self.criterion.label_smoothing, self.net.n_out
+        smoothing, of_class, n_out = self.criterion.label_smoothing, self.criterion.weight, self.net.n_out
+        plain = of_class is None and not smoothing
+        if targets.ndim == 3 and plain:  # probabilities; PyTorch has no ignore_index for them
+            return batch
+        if targets.ndim == 3:
+            raise InputError(
+                f"targets have shape {tuple(targets.shape)}, and the criterion has weight or label_smoothing: give "
+                "integer symbols, one for each step of each sequence"
+            )
         ignored = targets == self.criterion.ignore_index
-        known = targets.masked_fill(ignored, 0)
-        of_class = self.torch.ones(n_out) if self.criterion.weight is None else self.criterion.weight
+        if plain and not bool(ignored.any()):
+            return batch
+        weights = self.torch.ones_like(targets, dtype=self._float) if weights is None else weights
+        counted = weights.masked_fill(ignored, 0)
+        # raise InputError for a symbol that is no class
+        self.net.prepare(Batch(batch.inputs, batch.targets, counted, batch.lengths))
+        known = targets.long().clamp(0, n_out - 1)  # also where nothing is predicted
+        of_class = self.torch.ones(n_out) if of_class is None else of_class
         of_class = of_class.to(targets.device, self._float)
-        if not smoothing:
-            plain = self.criterion.weight is None and not bool(ignored.any())
-            return targets, None if plain else of_class[known] * ~ignored
-        given = self.torch.nn.functional.one_hot(known, n_out).to(self._float)
-        soft = ((1 - smoothing) * given + smoothing / n_out) * of_class
-        weights = soft.sum(dim=-1)
-        return soft / weights[..., None] * ~ignored[..., None], weights * ~ignored
+        own = of_class[known]
+        if smoothing:
+            one_hot = self.torch.nn.functional.one_hot(known, n_out).to(self._float)
+            soft = ((1 - smoothing) * one_hot + smoothing / n_out) * of_class
+            own = soft.sum(dim=-1)
+            targets = soft / own[..., None]
+        return Batch(batch.inputs, targets, own * counted, batch.lengths)
 
     @property
     def _float(self) -> Any:

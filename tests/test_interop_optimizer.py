@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,26 @@ def test_frozen_parameters_and_second_biases_stay(torch: Any, preconditioner: st
     assert {"body.core.bias_hh_l0", "body.core.weight_hh_l0", "top.1.bias"} <= moved
 
 
+def test_a_step_follows_requires_grad_and_goes_on_as_a_new_optimizer_with_its_damping(torch: Any) -> None:
+    model, criterion, x, y = case(torch, "softmax", kind="LSTM")
+    words, top = model.words.weight, model.top[1].weight
+    words.requires_grad_(False)
+    options = hfrnn.HessianFreeOptions(preconditioner="kronecker", momentum=0.5)
+    optimizer = hfrnn.torch.HessianFree(model, criterion, options=options)
+    optimizer.step(x, y), optimizer.step(x, y)
+    words.requires_grad_(True), top.requires_grad_(False)
+    before, kept = (words.clone(), top.clone()), copy.deepcopy(model)
+    update = optimizer.step(x, y)
+    assert torch.equal(top, before[1])
+    assert not torch.equal(words, before[0])
+    np.testing.assert_allclose(loss_of(model, criterion, x, y).item(), update.loss_after, rtol=1e-12)
+    damping = hfrnn.Damping(mu=update.mu, lambda_=update.lambda_)
+    again = hfrnn.torch.HessianFree(kept, criterion, damping=damping, options=options).step(x, y)
+    np.testing.assert_array_equal(update.theta, again.theta)
+    with pytest.raises(hfrnn.InputError, match="no parameter of the model requires a gradient"):
+        model.requires_grad_(False), optimizer.step(x, y)
+
+
 def test_steps_are_those_of_hfrnn_and_go_on_from_a_state(torch: Any) -> None:
     model, criterion, x, y = case(torch, "softmax")
     net, theta = hfrnn.interop.from_torch(model)
@@ -113,3 +134,45 @@ def test_another_loss_than_that_of_the_user_is_refused(torch: Any) -> None:
         with pytest.raises(hfrnn.InputError, match=message):
             optimizer.step(x, y)
     np.testing.assert_array_equal(optimizer.theta, before)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("of_class", [None, [0.5, 1.0, 3.0]])
+def test_targets_that_are_no_classes_are_refused(torch: Any, smoothing: float, of_class: list[float] | None) -> None:
+    model, _, x, y = case(torch, "softmax")
+    weight = None if of_class is None else torch.tensor(of_class)
+    optimizer = hfrnn.torch.HessianFree(model, torch.nn.CrossEntropyLoss(weight, label_smoothing=smoothing))
+    y[:2] = -100
+    for targets, message in (
+        (y.float(), "targets have shape .* needs integer symbols"),
+        (y.masked_fill(y == 1, 7), "target symbols go from 0 to 7: with n_out = 3"),
+        (y.masked_fill(y == 1, -1), "target symbols go from -1 to 2: with n_out = 3"),
+    ):
+        with pytest.raises(hfrnn.InputError, match=message):
+            optimizer.step(x, targets)
+    y[5:], lengths = 9, torch.full((6,), 5)  # symbols after the end are not read
+    loss = optimizer.objective(x, y, lengths=lengths).loss(optimizer.theta)
+    assert loss == optimizer.objective(x, y.int().clamp(max=2), lengths=lengths).loss(optimizer.theta)
+
+
+def test_probabilities_with_label_smoothing_are_refused(torch: Any) -> None:
+    model, _, x, _ = case(torch, "softmax")
+    optimizer = hfrnn.torch.HessianFree(model, torch.nn.CrossEntropyLoss(label_smoothing=0.1))
+    with pytest.raises(hfrnn.InputError, match=r"targets have shape \(9, 6, 3\), and the criterion has weight"):
+        optimizer.step(x, torch.full((9, 6, 3), 1 / 3))
+
+
+def test_weights_of_classes_that_do_not_fit_the_outputs_are_refused(torch: Any) -> None:
+    with pytest.raises(hfrnn.InputError, match=r"criterion has shape \(2,\), and the model has 3 outputs"):
+        hfrnn.torch.HessianFree(case(torch, "softmax")[0], torch.nn.CrossEntropyLoss(torch.ones(2)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weights_of_steps_are_a_tensor_in_the_order_of_the_inputs(torch: Any, weighted: bool) -> None:
+    model, _, x, y = case(torch, "softmax", batch_first=True)
+    criterion = torch.nn.CrossEntropyLoss(torch.ones(3) if weighted else None)
+    optimizer = hfrnn.torch.HessianFree(model, criterion)
+    for weights in (torch.ones(6), torch.ones(6, 9), torch.ones(9, 6, 3), np.ones((9, 6)), 2.0):
+        with pytest.raises(hfrnn.InputError, match=r"^weights is .*: give a torch\.Tensor of shape \(9, 6\)"):
+            optimizer.step(x, y, weights)
+    assert optimizer.step(x, y, torch.ones(9, 6)).failed is None

@@ -24,6 +24,12 @@ CONTAINERS = ("Module", "Sequential", "ModuleDict", "ModuleList", "DataParallel"
 """Classes of PyTorch whose subclasses hold other modules and have an own `forward`, which cannot be seen."""
 WITHOUT_EFFECT = ("Dropout", "Identity", "Loss")
 """Ends of the class names of modules without tensors that do not change the outputs of a model in evaluation mode."""
+REPLACED = {
+    ("_orig", "_mask"): ("is pruned", "torch.nn.utils.prune.remove"),
+    ("_orig", "_u"): ("has a spectral norm", "torch.nn.utils.remove_spectral_norm"),
+    ("_g", "_v"): ("has a weight norm", "torch.nn.utils.remove_weight_norm"),
+}
+"""Ends of the names of two tensors that PyTorch puts in place of one, why, and the function that undoes it."""
 
 
 @dataclass
@@ -52,6 +58,7 @@ def read_model(argument: str, model: Any, embedding: Any = None) -> TorchModel:
     """Return what a model or a state dict holds; InputError if it has modules that hfrnn does not compute."""
     embedding = string("embedding", embedding, "the name of a module", or_none=True)
     if hasattr(model, "state_dict") and hasattr(model, "named_modules"):
+        _check_replaced(model.state_dict())
         return _read_module(model, embedding)
     if isinstance(model, str | os.PathLike):
         raise InputError(
@@ -60,7 +67,27 @@ def read_model(argument: str, model: Any, embedding: Any = None) -> TorchModel:
         )
     if not isinstance(model, Mapping):
         raise InputError(f"{argument} is {shown(model)}: give a torch.nn.Module or its state dict, model.state_dict()")
+    _check_replaced(model)
     return TorchModel(model, embedding)
+
+
+def _check_replaced(tensors: StateDict) -> None:
+    """Raise InputError if PyTorch computes a tensor of a model from others."""
+    for name in map(str, tensors):
+        *path, tensor = name.split(".")
+        why = function = ""
+        if "parametrizations" in path:  # as in lstm.parametrizations.weight_hh_l0.original
+            at = path.index("parametrizations")
+            path, tensor = path[:at], name.split(".")[at + 1]
+            why, function = "is parametrized", "torch.nn.utils.parametrize.remove_parametrizations"
+        for (end, other), reason in REPLACED.items():
+            if name.endswith(end) and name.removesuffix(end) + other in tensors:
+                tensor, (why, function) = tensor.removesuffix(end), reason
+        if why:
+            raise InputError(
+                f"{'.'.join([*path, tensor])} {why}, so PyTorch computes it from other tensors, and hfrnn does not: "
+                f"call {function}(model.get_submodule({'.'.join(path)!r}), {tensor!r}) first"
+            )
 
 
 def _kind(module: Any) -> str:
@@ -75,6 +102,7 @@ def _class_of(module: Any) -> Any:
 
 def _read_module(model: Any, embedding: str | None) -> TorchModel:
     found, strange, embeddings, recurrent = _tensors_of(model, embedding), [], [], False
+    early = []  # modules nn.Linear before the recurrent one
     for name, module in model.named_modules():
         kind = _kind(module)
         if kind in COMPUTED and _has_own_forward(module):
@@ -83,11 +111,7 @@ def _read_module(model: Any, embedding: str | None) -> TorchModel:
                 f"hfrnn cannot see: it computes that of nn.{kind}, so compare the outputs once"
             )
         if kind == "Linear" and not recurrent:
-            raise InputError(
-                f"{name} is an nn.Linear that was made before the recurrent layer, where hfrnn computes none: give a "
-                "model whose nn.Linear comes after it; or the state dict of these two modules, if the first one "
-                "belongs after it"
-            )
+            early.append(name)
         if kind in RECURRENT:
             recurrent = True
             if module.batch_first:
@@ -116,6 +140,17 @@ def _read_module(model: Any, embedding: str | None) -> TorchModel:
         raise InputError(
             "the model has a tensor weight_hh_l0, but no nn.LSTM, nn.GRU or nn.RNN: give its state dict, if it "
             "computes the same as one of these"
+        )
+    if not recurrent:
+        raise InputError(
+            "the model has no nn.LSTM, nn.GRU or nn.RNN, and hfrnn computes recurrent networks: give a model of one of "
+            "these and one nn.Linear after it"
+        )
+    if early:
+        raise InputError(
+            f"{early[0]} is an nn.Linear that was made before the recurrent layer, where hfrnn computes none: give a "
+            "model whose nn.Linear comes after it; or the state dict of these two modules, if the first one "
+            "belongs after it"
         )
     if found.frozen and len(found.frozen) < len(found.tensors):
         found.left_out.append(
