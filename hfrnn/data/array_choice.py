@@ -55,7 +55,8 @@ def _of_same_steps(arrays: Sequence[Held]) -> _Pair | None:
     inputs = next((held for held in group if _last(held) in INPUTS), None)
     target = target or next(held for held in reversed(group) if held is not inputs)
     inputs = inputs or next(held for held in group if held is not target)
-    return _Pair(inputs, target, _is_recording(inputs) or _is_recording(target))
+    real = "float" in inputs.what and len(inputs.nodes[0].shape) == 2 and not inputs.trials  # no symbols of sequences
+    return _Pair(inputs, target, real or _is_recording(inputs) or _is_recording(target))
 
 
 def _of_last_step(arrays: Sequence[Held], matlab: bool) -> _Pair | None:

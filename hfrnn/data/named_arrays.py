@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,13 +100,14 @@ def read_file_arrays(path: str, names: ArrayNames, windowed: bool = False) -> Fi
     if not chosen_some:
         return _by_role(holding)
     content: dict[str, Content] = {}
-    called, lacks, stacked, taken = dict[str, str](), dict[str, Message](), set[str](), 0
+    called, lacks, stacked, taken, used = dict[str, str](), dict[str, Message](), set[str](), 0, list[Held]()
     for role in ROLES:
         chosen, missing = _chosen(holding, names, role)
         if missing is not None:
             if role in ("x", "y") or names.given(role):
                 lacks[role] = missing
             continue
+        used += chosen
         read: list[Content] = []
         for each in chosen:
             with damage_reported(path):
@@ -117,10 +118,16 @@ def read_file_arrays(path: str, names: ArrayNames, windowed: bool = False) -> Fi
         content[role] = read[0] if len(read) == 1 else _columns(read, each_name, holding, windowed)
         if len(read) > 1:
             stacked.add(role)
-    others = tuple(each.name for each in holding.held if each.name not in ",".join(called.values()).split(","))
     return FileArrays(
-        content, path, holding.sha256, holding.matlab, others, called, lacks, (holding.sha256,), frozenset(stacked)
+        content, path, holding.sha256, holding.matlab, _others(holding, used), called, lacks, (holding.sha256,),
+        frozenset(stacked),
     )  # fmt: skip
+
+
+def _others(holding: Holding, used: Iterable[Held]) -> tuple[str, ...]:
+    """Return the names of what was not read; a trial of a group that was read has been."""
+    read = {id(node) for held in used for node in held.nodes}
+    return tuple(each.name for each in holding.held if not all(id(node) in read for node in each.nodes))
 
 
 def _chosen(holding: Holding, names: ArrayNames, role: str) -> tuple[list[Held], Message | None]:
@@ -150,13 +157,12 @@ def _by_role(holding: Holding) -> FileArrays:
         for name, held in found.items():
             content[name] = held.values(holding.source, taken)
             taken += _size(content[name])
-    used = {held.name for held in found.values()}
-    others = tuple(each.name for each in holding.held if each.name not in used)
     names, listed = holding.names, holding.listed()
     lacks = {role: _no_array(holding.source, role, names, listed) for role in ("x", "y") if role not in found}
     called = {name: name for name in found}
     return FileArrays(
-        content, holding.source, holding.sha256, holding.matlab, others, called, lacks, (holding.sha256,)
+        content, holding.source, holding.sha256, holding.matlab, _others(holding, found.values()), called, lacks,
+        (holding.sha256,),
     )  # fmt: skip
 
 

@@ -279,8 +279,8 @@ def _states(
     if unknown[0]:
         column = columns[int(np.isnan(given[0]).argmax())]
         raise InputError(Message(
-            "column {0} of {1} is empty in line {2}, the first one of a recording: give the state before it there, as "
-            "{initial_state} says", sheet.shown(column), sheet.path, sheet.line(int(rows[0])),
+            "column {0} of {1} has no value in line {2}, the first one of a recording: give the state before it there, "
+            "as {initial_state} says", sheet.shown(column), sheet.path, sheet.line(int(rows[0])),
         ))  # fmt: skip
     return np.where(unknown[:, None], np.nan, given)
 

@@ -67,6 +67,8 @@ PAIRS = {
     "a label of each group": ("a.h5", hdf5(LABELLED), ("/trials/u", "/trials/lab")),
     "a label of each sequence": ("a.npz", npz({"stim": np.ones((12, 9, 2)) * T[:2], "choice": N % 3}),
                                  ("stim", "choice")),
+    "a small recording": ("a.npz", npz({"stim": np.sin(np.ones((5, 1)) * T[:20]).T, "rates": np.ones((20, 4))}),
+                          ("stim", "rates")),
     "a mask": ("a.h5", hdf5({f"d/{name}": value * T[:len(value), None, None] for name, value in STEPS.items()}),
                ("/d/stim", "/d/rates")),
     "groups with one array in each": ("a.h5", hdf5({"in/data": np.sin(T)[:, None], "out/data": T[:, None]}),

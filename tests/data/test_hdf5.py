@@ -76,6 +76,7 @@ def test_a_whole_number_in_each_group_is_the_class_of_its_last_step(tmp_path, sh
     data = load(written(tmp_path, hdf5(arrays)), "/trials/u", "/trials/label")
     assert (data.loss, data.n_out) == ("softmax", 2)
     assert [data.train.targets[3 + n, n] for n in range(5)] == [0, 1, 0, 1, 0]
+    assert not any(note.startswith("not read") for note in data.notes)
 
 
 def test_axes_are_reversed_for_matlab_only(tmp_path):

@@ -104,5 +104,5 @@ def test_columns_of_a_table_hold_the_state_before_its_rows(tmp_path: Path) -> No
     assert not (tmp_path / "other").exists()
     known[:, 20] = np.nan
     how["data"] = str(write_table(tmp_path / "gap.csv", {**steps, "a": known[0], "r": [0] * 20 + [1] * 40}))
-    with pytest.raises(InputError, match=r"column a of .* is empty in line 22, the first one of a recording"):
+    with pytest.raises(InputError, match=r"column a of .* has no value in line 22, the first one of a recording"):
         hfrnn.train(**how, initial_state="a", out=tmp_path / "other")
