@@ -47,3 +47,12 @@ def test_the_sum_has_the_order_of_the_tree_and_takes_few_vectors_on_any_number_o
         found, expected, made = summed(count, threads, delays=delays)
         np.testing.assert_array_equal(found, expected)
         assert made <= min(threads, count) + max((count - 1).bit_length() - 1, 0)  # one a level, but for one
+
+
+def test_a_flag_of_blas_gives_no_warning():
+    def task(k, vector):
+        vector += np.float32(np.inf) - np.float32(np.inf)  # sets the same flag
+
+    sums = VectorSum(get_backend("numpy"), (3,), np.float32, Threads(2), ALONE)
+    with np.errstate(invalid="raise"):
+        sums.add(task, 2, np.zeros(3, np.float32))
