@@ -46,7 +46,8 @@ def test_every_option_has_its_default_in_the_full_help() -> None:
             assert "[default:" in row or declared.default is None, name
     flat = " ".join(text.split())
     words = "for corpora in words"
-    for part in (f"mlstm; lstm {words}, rnn for tasks", f"128; 128 {words}, 100 for tasks", "0.005]", "yes]", "0.7]"):
+    arch, hidden = f"mlstm; lstm-krause for online; lstm {words}, rnn for tasks", f"128; 128 {words}, 100 for tasks"
+    for part in (arch, hidden, "0.005]", "yes]", "0.7]"):
         assert f"[default: {part}" in flat
     assert "[default: 1.015 for texts, music and tasks, 1.05 for arrays; 1.15 with --preset published]" in flat
 

@@ -74,7 +74,8 @@ def test_help_and_the_table_of_defaults_show_those_that_suit_the_data() -> None:
     assert [where for option, _, where in found if option == "hidden"].count("tables and other recordings") == 1
     shown = {name: str(default_text(run_options()[name])) for name in ("arch", "hidden", "optimizer", "input_scale")}
     assert shown == {
-        "arch": "mlstm; lstm for corpora in words, rnn for tasks, gru for tables and other recordings",
+        "arch": "mlstm; lstm-krause for online; lstm for corpora in words, rnn for tasks, gru for tables and other "
+        "recordings",
         "hidden": "128; 128 for corpora in words, 100 for tasks, 16 for tables and other recordings, 96 for arrays of "
         "sequences",
         "optimizer": "hf; adam for corpora in words",

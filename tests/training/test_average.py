@@ -128,6 +128,8 @@ class BadStep(Callback):
             step = own(*arguments, **options)
             if len(self.kept) == 2:
                 step = replace(step, theta=step.theta + 5)
+                optimizer = method.optimizer
+                optimizer._fallback = replace(optimizer._fallback, step_norm=np.inf)  # it takes the step for its own
             if step.failed is Failure.DIVERGED:
                 self.kept.pop()
             self.kept.append(step.theta)
