@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from hfrnn.errors import CheckpointError
 from hfrnn.files import LOG, append_line, open_to_append, read_bytes, write_atomic
 
@@ -24,6 +26,14 @@ def finite_number(value: object) -> float | int | None:
     return value if isinstance(value, int | float) and type(value) is not bool and abs(value) <= LARGEST else None
 
 
+def _record(line: bytes) -> Any:
+    """Return the value of a line of JSON, in a quarter of json's time unless it holds an infinite number."""
+    try:
+        return orjson.loads(line)
+    except ValueError:
+        return json.loads(line)
+
+
 class MetricsFile:
     """Append records to metrics.jsonl and read them back. A missing file has no records."""
 
@@ -36,12 +46,16 @@ class MetricsFile:
 
     def records(self) -> list[Record]:
         """Return all records. An incomplete last line is ignored."""
+        return self._parsed(self._content())
+
+    def _parsed(self, content: bytes) -> list[Record]:
+        """Return all records of a content."""
         records: list[Record] = []
-        for row, line in enumerate(io.BytesIO(self._content()), 1):
+        for row, line in enumerate(io.BytesIO(content), 1):
             if not line.endswith(b"\n"):  # an incomplete line
                 break
             try:
-                records.append(json.loads(line))
+                records.append(_record(line))
                 update = records[-1]["update"]
                 fits = type(update) is int and (records[-2]["update"] if row > 1 else 0) < update <= MOST_UPDATES
             except (ValueError, KeyError, TypeError, RecursionError):
@@ -54,7 +68,10 @@ class MetricsFile:
 
     def until(self, update: int) -> list[Record]:
         """Return the records up to an update, which must be the last one of them."""
-        kept = [record for record in self.records() if record["update"] <= update]
+        return self._until(update, self._content())
+
+    def _until(self, update: int, content: bytes) -> list[Record]:
+        kept = [record for record in self._parsed(content) if record["update"] <= update]
         last = kept[-1]["update"] if kept else 0
         if last != update:
             raise CheckpointError(
@@ -65,9 +82,10 @@ class MetricsFile:
 
     def cut(self, update: int) -> None:
         """Delete the records after an update, so that the file agrees with the checkpoint of that update."""
-        content = "".join(json.dumps(record) + "\n" for record in self.until(update)).encode("utf-8")
-        if os.path.lexists(self.path) and self._content() != content:
-            write_atomic(self.path, content)
+        content = self._content()
+        kept = b"".join(io.BytesIO(content).readlines()[: len(self._until(update, content))])
+        if kept != content:
+            write_atomic(self.path, kept)
 
     def check(self) -> None:
         """Check that records can be appended: the file is no link, and no other file would change with it."""

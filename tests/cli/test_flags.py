@@ -65,7 +65,8 @@ def test_the_examples_of_train_are_right(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_help_loads_nothing_heavy() -> None:
-    heavy = ["numpy", "scipy", "rich", "pooch", "safetensors", "threadpoolctl", "tomli_w", "numba", "requests", "cupy"]
+    heavy = ["numpy", "scipy", "rich", "pooch", "safetensors", "threadpoolctl", "tomli_w", "orjson", "numba"]
+    heavy += ["requests", "cupy"]
     code = (
         "import sys\nfrom hfrnn.cli import main\n"
         "def show(*page):\n"

@@ -1,4 +1,4 @@
-"""Long runs: memory and open files stay as they are, the log is read quickly, and ten resumed parts have the same bits.
+"""Long runs: memory and open files stay as they are, and ten resumed parts have the same bits.
 
 `HFRNN_UPDATES=200000 pytest -m "" tests/training/test_long_runs.py` makes runs of a day. The number is a multiple of
 500, so that the parts end where the whole run validates.
@@ -83,6 +83,5 @@ def test_a_long_run_stays_as_it_is_and_resumes_to_the_same_bits(optimizer: str, 
         f"{optimizer}: {len(records):,} records read in {seconds:.2f} s, memory +{growth:.2f} MiB, {watch.files} files"
     )
     assert records[-1]["update"] == UPDATES
-    assert seconds < 1
     assert growth < 2
     assert len(set(watch.files)) == 1
