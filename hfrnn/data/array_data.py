@@ -28,7 +28,7 @@ from hfrnn.checks import near_hint, shown
 from hfrnn.data.array_files import check_type
 from hfrnn.data.array_parts import check_filled, check_sequences, counted_from_zero, piece_signals, pieces_of
 from hfrnn.data.array_shapes import ArrayFormat, UncheckedPart, arranged, joined, stacked
-from hfrnn.data.held import Content
+from hfrnn.data.held import LISTED, Content
 from hfrnn.data.named_arrays import (
     NAMES,
     PREFIXES,
@@ -47,7 +47,7 @@ from hfrnn.errors import InputError, Message
 from hfrnn.losses import LOSSES
 from hfrnn.wording import counted, left_out_note, one_line, some_of
 
-_LISTED = 12  # most names of arrays that are not read
+FEW_SYMBOLS = 2**16  # symbols below it may have any gaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,7 @@ def load_files(parts: Mapping[str, Files], *, windows: Windows | None = None, **
         rows={part: files.rows for part, files in parts.items()}, **how,
     )  # fmt: skip
     hashes = tuple(each for file in every for each in file.hashes)
-    notes = (*data.notes, f"not read: {some_of([*map(one_line, others)], _LISTED)}") if others else data.notes
+    notes = (*data.notes, f"not read: {some_of([*map(one_line, others)], LISTED)}") if others else data.notes
     return replace(data, notes=notes, files=hashes)
 
 
@@ -268,7 +268,21 @@ def assembled(
                 )
     if found == "softmax" and not any(part.y.any() for part in made.values()):
         raise InputError(f"y of {source} holds only the class 0, so there is nothing to predict: give other classes")
+    for role in "xy":
+        _check_symbols(role, [getattr(part, role) for part in made.values()], source)
     return ArrayData(name, source, sha256, first, made.get("valid"), made.get("test"), found, reason=reason, **more)
+
+
+def _check_symbols(role: str, parts: Sequence[NDArray[Any]], source: str) -> None:
+    """Raise InputError if the largest of many symbols or classes is beyond their number: nothing could learn them."""
+    if parts[0].ndim > 1:
+        return
+    largest, count = max(int(each.max()) for each in parts), sum(each.size for each in parts)
+    if largest >= max(count, FEW_SYMBOLS):
+        raise InputError(
+            f"{role} of {source} holds {largest:,}, and has only {count:,} symbols: number symbols and classes from 0 "
+            "without large gaps, or give real values as floats"
+        )
 
 
 def _kind(values: NDArray[Any]) -> str:

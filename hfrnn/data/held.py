@@ -27,7 +27,7 @@ DEEPEST = 16
 """Levels of structs, cells and groups that are looked into."""
 MOST = 200_000
 """Values that a file may hold in its structs, cells and groups."""
-_LISTED = 12  # most names in a message
+LISTED = 12  # most names in a message
 _PLURALS = {
     "char": "text", "cell": "cell arrays", "struct": "structs", "sparse": "sparse matrices",
     "function_handle": "function handles", "complex": "complex numbers", "table": "tables", "string": "strings",
@@ -133,7 +133,7 @@ class Holding(NamedTuple):
     def listed(self, texts: Sequence[str] = ()) -> str:
         """Return the names of all numbers, and of some texts, in a sentence; of everything if there are none."""
         names = [*self.names, *texts] or [each.name for each in self.held]
-        return some_of([one_line(each[:60]) for each in names], _LISTED)
+        return some_of([one_line(each[:60]) for each in names], LISTED)
 
 
 def _plain(name: str) -> str:

@@ -21,7 +21,7 @@ from hfrnn.option import SLASHES, Option, absolute, argument, either, listed, op
 from hfrnn.runs.defaults import dependent, suited
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import DEFAULT_MINUTES, run_options
-from hfrnn.wording import short
+from hfrnn.wording import one_line, short
 
 ONE_OF = (
     ("text", "data"), ("curvature_fraction", "curvature_symbols"), ("density", "connectivity"),
@@ -372,7 +372,7 @@ def useless(name: str, config: TrainConfig) -> Message | None:
         first = next(iter(listed(named)), "")
         data = os.path.basename(first) or first or "the built-in corpus"
         about = either(dict.fromkeys(kind.about for kind in kinds))
-        return Message("{0} is {1}: it is for {2}", data, config.kind.about, about)
+        return Message("{0} is {1}: it is for {2}", one_line(data), config.kind.about, about)
     return next((why for need in run_options()[name].needs if (why := need.unmet(config))), None)
 
 

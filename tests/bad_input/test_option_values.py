@@ -152,6 +152,12 @@ def test_an_option_of_the_wrong_type_is_refused(name: str) -> None:
         assert names_the_option(found, name), (value[:40], found)
 
 
+def test_a_text_of_two_lines_stays_within_one_sentence() -> None:
+    with replaced("options.toml", b'text = "one\\ntwo"\nlength = 3\n'):
+        found = refused("train", "--config", "options.toml")
+    assert "length in options.toml was given, and one\\ntwo is a text" in found
+
+
 @pytest.mark.parametrize("name", RANGES)
 def test_an_option_out_of_range_is_refused(name: str) -> None:
     for number, value in enumerate(RANGES[name]):
