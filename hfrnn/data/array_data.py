@@ -212,6 +212,7 @@ def from_arrays(
             found, turned = piece_signals(piece, (rows or {}).get(piece.part, (None, None)))
             signals.setdefault(piece.part, []).extend(found)
             notes += turned
+        _check_columns([each for part in signals.values() for each in part], source)
         recordings, shares = parts_of_recordings(signals, split, fractions, source)
         cut = recording_parts(recordings, windows, shares, source)
         return assembled(cut.parts, loss, name, source, sha256, notes=(*dict.fromkeys(notes), *cut.notes), cut=cut)
@@ -237,6 +238,17 @@ def from_arrays(
     return assembled(
         parts, loss, name, source, sha256, notes=tuple(dict.fromkeys(notes)), first_class=first, left_out=left_out
     )
+
+
+def _check_columns(recordings: Sequence[Signals], source: str) -> None:
+    """Raise InputError unless all recordings have as many inputs and as many targets."""
+    for name in ("inputs", "targets"):
+        shapes = sorted({getattr(each, name).shape[1:] for each in recordings})
+        if len(shapes) > 1:
+            one, other = (", ".join(["steps", *map(str, shape)]) for shape in (shapes[0], shapes[-1]))
+            raise InputError(
+                f"recordings of {source} have {name} of the shapes ({one}) and ({other}): give the same columns in all"
+            )
 
 
 def _joined(parts: Sequence[UncheckedPart], source: str) -> UncheckedPart:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hfrnn.data.array_files import check_size
 from hfrnn.errors import InputError, Message
 
+_MOST = 2.0**62  # bins; the size of more is no integer of the machine
 _ROUNDING = 1e-9  # bins; a time that is a multiple of the bin belongs to the bin that begins there
 
 
@@ -35,7 +36,7 @@ def binned(
     source : str
         The recording, for messages.
     """
-    bins = int(_place(np.array([end]), begin, width)[0]) + 1
+    bins = int(min(np.floor((end - begin) / width + _ROUNDING), _MOST)) + 1
     check_size((bins, len(names)), 8, f"the bins of {source}")
     columns = {name: n for n, name in enumerate(names)}
     counted = np.array([str(unit) in columns for unit in units], dtype=bool)
@@ -64,7 +65,7 @@ def event_times(words: Sequence[Any], name: str) -> NDArray[np.float64]:
 
 def first_bin(times: NDArray[np.float64], width: float) -> float:
     """Return where the first bin begins: at 0, or at a multiple of the bin before the first negative time."""
-    return min(float(np.floor(times.min() / width + _ROUNDING)) * width, 0.0)
+    return min(float(np.floor(float(times.min()) / width + _ROUNDING)) * width, 0.0)
 
 
 # ---------------------------------------------------------------------- trials in memory

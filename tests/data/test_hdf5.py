@@ -79,6 +79,24 @@ def test_a_whole_number_in_each_group_is_the_class_of_its_last_step(tmp_path, sh
     assert not any(note.startswith("not read") for note in data.notes)
 
 
+def test_recordings_of_other_widths_are_refused(tmp_path):
+    arrays = {f"trials/{n}/{role}": np.ones((40 + n, 2 + n)) for n in range(2) for role in "uy"}
+    with pytest.raises(InputError, match=r"have inputs of the shapes \(steps, 2\) and \(steps, 3\): give"):
+        load(written(tmp_path, hdf5(arrays)), "/trials/u", "/trials/y", windows=Windows(4))
+
+
+def test_a_group_that_holds_itself_is_named(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        group = file.create_group("a")
+        for n in range(4):
+            group[f"again{n}"] = group  # 4^16 values, if all were visited
+        group["root"] = file["/"]
+        group["x"] = np.ones(3)
+    held = open_holding(str(tmp_path / "a.h5")).held
+    assert [each.name for each in held if not each.refused] == ["/a/x"]
+    assert {each.refused for each in held if each.refused} == {"a value that holds itself"}
+
+
 def test_axes_are_reversed_for_matlab_only(tmp_path):
     (one,) = held_by_hdf5(v73({"a": np.arange(6).reshape(2, 3)}), "a.mat").held
     assert one.values("a.mat").tolist() == [[0, 1, 2], [3, 4, 5]]

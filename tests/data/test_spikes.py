@@ -56,6 +56,9 @@ def test_wrong_events_are_refused(tmp_path):
             read_table(events(tmp_path, [(0, 1, 0.5)]), FORM._replace(**useless))
     with pytest.raises(InputError, match="in seconds"):
         read_table(events(tmp_path, [(0, 1, "soon")]), FORM)
+    for times in ((0.5, 1e30), (-1e308, 1e308)):
+        with pytest.raises(InputError, match=r"the bins of 0 has shape .* and takes 2\^65 bytes"):
+            read_table(events(tmp_path, [(0, 1, time) for time in times]), FORM)
 
 
 def test_spikes_train_a_network_on_the_command_line(tmp_path):
