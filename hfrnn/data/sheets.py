@@ -99,7 +99,7 @@ class Sheet:
 
     def described(self, column: int) -> str:
         """Return the number of a column, and its name."""
-        return f"{column + 1}" + (f" ({self.shown(column)})" if self.names else "")
+        return f"{column + 1}" + (f" ({one_line(self.shown(column)[:40])})" if self.names else "")
 
     def named(self, names: Sequence[str], columns: int) -> tuple[str, ...]:
         """Return names of columns, all different: a repeated one gets a number, which a note says."""
@@ -147,7 +147,7 @@ class Sheet:
                 ))  # fmt: skip
         if len(set(found)) < len(found):
             twice = next(n for n in found if found.count(n) > 1)
-            raise InputError(Message(f"{argument(role)} has column {{0}} twice: give each column once", listed[twice]))
+            raise InputError(Message(f"{argument(role)} has column {{0}} twice: give each column once", short[twice]))
         return found
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hfrnn.data.array_files import check_size
 from hfrnn.errors import InputError, Message
+from hfrnn.wording import one_line
 
 _MOST = 2.0**62  # bins; the size of more is no integer of the machine
 _ROUNDING = 1e-9  # bins; a time that is a multiple of the bin belongs to the bin that begins there
@@ -37,7 +38,7 @@ def binned(
         The recording, for messages.
     """
     bins = int(min(np.floor((end - begin) / width + _ROUNDING), _MOST)) + 1
-    check_size((bins, len(names)), 8, f"the bins of {source}")
+    check_size((bins, len(names)), 8, f"the bins of {one_line(source)}")
     columns = {name: n for n, name in enumerate(names)}
     counted = np.array([str(unit) in columns for unit in units], dtype=bool)
     chosen = np.array([columns[str(unit)] for unit, known in zip(units, counted, strict=True) if known], dtype=np.int64)

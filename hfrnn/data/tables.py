@@ -280,7 +280,7 @@ def _states(
         column = columns[int(np.isnan(given[0]).argmax())]
         raise InputError(Message(
             "column {0} of {1} has no value in line {2}, the first one of a recording: give the state before it there, "
-            "as {initial_state} says", sheet.shown(column), sheet.path, sheet.line(int(rows[0])),
+            "as {initial_state} says", one_line(sheet.shown(column)[:40]), sheet.path, sheet.line(int(rows[0])),
         ))  # fmt: skip
     return np.where(unknown[:, None], np.nan, given)
 
@@ -309,7 +309,7 @@ def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
         if unknown := next((each for each in given or () if each not in known), None):
             raise NoColumnError(Message(
                 f"{argument(role)} has {{0!r}}, which is no unit of {{1}}: it has {{2}}", unknown, sheet.path,
-                ", ".join(known[:12]),
+                ", ".join(one_line(each[:40]) for each in known[:12]),
             ))  # fmt: skip
         names.append(tuple(given or known))
     at = np.arange(len(times))[slice(*form.rows)]
@@ -340,6 +340,6 @@ def _without_gaps(
     if found is None:
         raise InputError(Message(
             "column {0} of {1} begins with a gap, which {fill:previous} cannot fill: use {fill:linear}, or leave these "
-            "rows out", sheet.shown(inputs[column]), sheet.path,
+            "rows out", one_line(sheet.shown(inputs[column])[:40]), sheet.path,
         ))  # fmt: skip
     return found

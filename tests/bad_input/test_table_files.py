@@ -25,6 +25,8 @@ TABLES: dict[str, tuple[str | bytes, list[str], str]] = {
     "same step": (ROWS, ["--inputs", "u,y", "--targets", "y", "--ahead", "0"], "--ahead 1 or more"),
     "far ahead": (ROWS, [*TABLE, "--ahead", "60"], "--ahead is 60"),
     "a word": (ROWS.replace("0.00000,1.00000", "zero,1.0"), TABLE, "line 2 of bad.csv holds 'zero' in column 1 (u)"),
+    "a name of two lines": (ROWS.replace("u,v", '"u\nx",v', 1).replace("0.00000,1.00000", "zero,1.0"),
+                            ["--inputs", "1,v", "--targets", "y", "--window", "10"], "in column 1 (u\\nx)"),
     "decimal comma": ("u;v;y\n" + "1,234;5,678;1\n" * 60, TABLE, "say which with --decimal , or --decimal ."),
     "a dash as input": ("u,v,y\n1,-,2\n", TABLE, "holds '-' in column 2 (v): give numbers with a decimal"),
     "empty input": (ROWS.replace("0.00000,1.00000", ",1.0"), TABLE, "holds an empty cell in column 1 (u)"),
