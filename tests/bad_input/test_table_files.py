@@ -46,7 +46,7 @@ TABLES: dict[str, tuple[str | bytes, list[str], str]] = {
     "a pickle": (trap(), TABLE, "holds binary data"),
     "control characters": ("\x1b[31mu,v,y\n1,2,3\n", ["--inputs", "w", "--targets", "y"], "\\x1b[31mu"),
     "many columns": (",".join(f"c{n}" for n in range(3000)) + "\n" + "1," * 2999 + "1\n", TABLE, "and 2988 more"),
-    "no rows to validate": (ROWS, [*TABLE, "--fractions", "0.99,0.01,0"], "the valid part"),
+    "no rows to validate": (ROWS, [*TABLE, "--fractions", "0.999,0.001,0"], "the valid part of bad.csv has 0 rows"),
     "softmax": (ROWS, [*TABLE, "--loss", "softmax"], "are real columns"),
     "empty names": (ROWS, ["--inputs", "", "--targets", "y"], "--inputs is empty"),
 }  # fmt: skip
