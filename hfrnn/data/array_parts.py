@@ -91,6 +91,8 @@ def piece_signals(
         if len(values) != len(lists["x"]):
             held = f"{called['x']} of {source} holds {counted(len(lists['x']), 'recording')}"
             raise InputError(f"{held} and {called[role]} {len(values)}: give as many in both")
+        if not all(one.ndim for one in values):
+            raise InputError(f"{called[role]} of {source} is a single number: give one for each step of a recording")
     begins = None
     if states is not None:
         each_row: Content = states[None] if not isinstance(states, list) and states.ndim == 1 else states
@@ -98,12 +100,11 @@ def piece_signals(
     found, lost = [], False
     for n, x in enumerate(lists["x"]):
         y, mask = (lists[role][n] if role in lists else None for role in ("y", "mask"))
-        if y is not None and min(x.ndim, y.ndim) > 0 and len(x) != len(y):
+        if y is not None and len(x) != len(y):
             held = f"{called['x']} has {len(x)} steps and {called['y']} {len(y)}"
             raise InputError(f"{held} in {source}: give as many in both")
         missing = None if y is None else missing_targets(y, mask, f"{called.get('mask', 'mask')} of {source}")
-        y = np.zeros((len(x), 0)) if y is None and x.ndim else y
-        assert y is not None
+        y = np.zeros((len(x), 0)) if y is None else y
         state = None if begins is None else at_first_row(begins[n], len(x))
         each = Signals(x, y[:, None] if y.ndim == 1 else y, missing, state)
         if rows != (None, None):

@@ -105,7 +105,7 @@ def test_arrays_that_do_not_fit_are_refused(case: str) -> None:
 
 OPTIONS: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "softmax of halves": ({"y": CLASSES + 0.5}, ["--loss", "softmax"], "numbers that are no classes"),
-    "softmax of real values": ({}, ["--loss", "softmax"], "numbers that are no classes"),
+    "softmax of real values": ({}, ["--loss", "softmax"], "are no probabilities"),
     "logistic beyond 1": ({}, ["--loss", "logistic"], "targets outside 0 to 1"),
     "parts twice": ({"valid_x": X, "valid_y": Y}, ["--fractions", "0.5,0.5,0"], "leave --fractions out"),
     "too many parts": ({"x": X[:2], "y": Y[:2]}, ["--fractions", "0.4,0.3,0.3"], "too few for these --fractions"),
@@ -114,6 +114,8 @@ OPTIONS: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "long window": ({"x": X[0], "y": Y[0]}, ["--window", "9"], "give a smaller --window"),
     "long burn-in": ({"x": X[0], "y": Y[0]}, ["--window", "4", "--burn-in", "4"], "give a --burn-in below --window"),
     "two recordings": ({"x": X[0], "y": Y[0, 1:]}, ["--window", "4"], "x has 8 steps and y 7"),
+    "a number for a recording": ({"x": np.float64(1), "y": Y[0]}, ["--window", "4"], "bad.npz is a single number"),
+    "a number for targets": ({"x": X[0], "y": np.float64(1)}, ["--window", "4"], "bad.npz is a single number"),
     "NaN in a recording": ({"x": nan_at(X[0], (3, 1)), "y": Y[0]}, ["--window", "4"], "holds nan at step 3, entry 1"),
     "sequence length": ({}, ["--sequence-length", "5"], "it is for a text"),
 }
