@@ -212,8 +212,7 @@ class HessianFree:
         if self._requiring_grad() == set(self._trained.names):
             return
         self._find_trained()
-        counts = {"updates": self.optimizer.updates, "failures": 0, "steady": 0, "ended": None}
-        self.optimizer.load_state_dict({**self.optimizer.damping.state_dict(), **counts, "cg_solution": None})
+        self.optimizer.restart()
 
     # ------------------------------------------------------------------ batches
 

@@ -17,7 +17,7 @@ _LONG = 10  # a matrix with one axis that many times longer than the other one i
 class _Pair(NamedTuple):
     inputs: Held
     target: Held
-    recording: bool = False  # whether they look like one recording, of which windows are cut
+    recording: bool = False  # whether they look like one recording, which is cut into windows
 
 
 def suggested(holding: Holding) -> dict[str, str] | None:

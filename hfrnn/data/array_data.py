@@ -286,10 +286,10 @@ def assembled(
 
 
 def _check_symbols(role: str, parts: Sequence[NDArray[Any]], source: str) -> None:
-    """Raise InputError if the largest of many symbols or classes is beyond their number: nothing could learn them."""
+    """Raise InputError if a symbol or class is far larger than the number of all symbols: no network could learn it."""
     if parts[0].ndim > 1:
         return
-    largest, count = max(int(each.max()) for each in parts), sum(each.size for each in parts)
+    largest, count = _size(parts) - 1, sum(each.size for each in parts)
     if largest >= max(count, FEW_SYMBOLS):
         raise InputError(
             f"{role} of {source} holds {largest:,}, and has only {count:,} symbols: number symbols and classes from 0 "

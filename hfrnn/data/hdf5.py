@@ -75,7 +75,7 @@ class _Walk:
 
     def __init__(self, h5py: Any, file: Any, source: str) -> None:
         self.h5py, self.file, self.source, self.matlab, self.count = h5py, file, source, False, 0
-        self._around: list[Any] = [file["/"]]  # what holds the present value
+        self._around: list[Any] = [file["/"]]  # the groups that hold the value which is read
 
     def members(self, group: Any, depth: int) -> Iterator[tuple[str, Node]]:
         """Yield what is in a group, by name."""
@@ -105,7 +105,7 @@ class _Walk:
             self._around.pop()
 
     def _inside(self, value: Any, depth: int) -> Node:
-        """Return the structure of a group or a dataset that holds nothing of what holds it."""
+        """Return the structure of a group or a dataset that does not hold itself."""
         what = _word(value.attrs.get("MATLAB_class"))
         self.matlab = self.matlab or bool(what)
         if isinstance(value, self.h5py.Group):

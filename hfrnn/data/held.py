@@ -6,7 +6,7 @@ fields of a struct array, and the cells of a cell array, are trials.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -133,7 +133,12 @@ class Holding(NamedTuple):
     def listed(self, texts: Sequence[str] = ()) -> str:
         """Return the names of all numbers, and of some texts, in a sentence; of everything if there are none."""
         names = [*self.names, *texts] or [each.name for each in self.held]
-        return some_of([one_line(each[:60]) for each in names], LISTED)
+        return in_words(names)
+
+
+def in_words(names: Iterable[str]) -> str:
+    """Return names in a sentence: the first ones, and how many others there are."""
+    return some_of([one_line(each[:60]) for each in names], LISTED)
 
 
 def _plain(name: str) -> str:

@@ -13,12 +13,12 @@ import numpy as np
 from hfrnn.checks import near_hint
 from hfrnn.data.array_files import NUMBERS, check_size, damage_reported, file_content, npz_headers, read_array_file
 from hfrnn.data.hdf5 import held_by_hdf5
-from hfrnn.data.held import LISTED, Content, Held, Holding, Node, Values
+from hfrnn.data.held import Content, Held, Holding, Node, Values, in_words
 from hfrnn.data.matlab import held_by_mat, is_hdf5
 from hfrnn.data.trials import Trials, beside
 from hfrnn.errors import InputError, Message
 from hfrnn.option import argument
-from hfrnn.wording import one_line, some_of
+from hfrnn.wording import one_line
 
 PREFIXES = {"train": "", "valid": "valid_", "test": "test_"}
 """The beginning of the names of a part's arrays."""
@@ -93,7 +93,7 @@ def read_file_arrays(path: str, names: ArrayNames, windowed: bool = False) -> Fi
     chosen_some = names.chosen or names.mask is not None
     if path.lower().endswith(".npz") and not chosen_some:
         own = read_array_file(path, NAMES.__contains__)
-        held = some_of([one_line(each[:60]) for each in (*own.arrays, *own.others)], LISTED)
+        held = in_words([*own.arrays, *own.others])
         lacks = {role: _no_array(path, role, own.others, held) for role in ("x", "y") if role not in own.arrays}
         return FileArrays(dict(own.arrays), path, own.sha256, others=own.others, lacks=lacks, hashes=(own.sha256,))
     holding = open_holding(path)
@@ -125,7 +125,7 @@ def read_file_arrays(path: str, names: ArrayNames, windowed: bool = False) -> Fi
 
 
 def _others(holding: Holding, used: Iterable[Held]) -> tuple[str, ...]:
-    """Return the names of what was not read; a trial of a group that was read has been."""
+    """Return the names of what was not read. Trials count as read if their group was read."""
     read = {id(node) for held in used for node in held.nodes}
     return tuple(each.name for each in holding.held if not all(id(node) in read for node in each.nodes))
 

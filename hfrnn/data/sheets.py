@@ -97,9 +97,13 @@ class Sheet:
         """Return the name of a column; its number if it has none."""
         return self.names[column] if self.names and self.names[column] else str(column + 1)
 
+    def short(self, column: int) -> str:
+        """Return the beginning of the name of a column, for messages."""
+        return one_line(self.shown(column)[:40])
+
     def described(self, column: int) -> str:
         """Return the number of a column, and its name."""
-        return f"{column + 1}" + (f" ({one_line(self.shown(column)[:40])})" if self.names else "")
+        return f"{column + 1}" + (f" ({self.short(column)})" if self.names else "")
 
     def named(self, names: Sequence[str], columns: int) -> tuple[str, ...]:
         """Return names of columns, all different: a repeated one gets a number, which a note says."""
@@ -119,8 +123,7 @@ class Sheet:
     def numbers_of(self, given: Sequence[str] | None, role: str) -> list[int]:
         """Return the numbers of columns, counted from 0, that were given by name or by number."""
         names, plain = self.names, not self.names
-        listed = [self.shown(n) for n in range(self.columns)]
-        short = [one_line(each[:40]) for each in listed]
+        short = [self.short(n) for n in range(self.columns)]
         has = f"{self.path} has {counted(self.columns, 'column')}: {some_of(short, _SHOWN)}{self.hint}"
         if given is None:
             if role.endswith("targets"):

@@ -280,7 +280,7 @@ def _states(
         column = columns[int(np.isnan(given[0]).argmax())]
         raise InputError(Message(
             "column {0} of {1} has no value in line {2}, the first one of a recording: give the state before it there, "
-            "as {initial_state} says", one_line(sheet.shown(column)[:40]), sheet.path, sheet.line(int(rows[0])),
+            "as {initial_state} says", sheet.short(column), sheet.path, sheet.line(int(rows[0])),
         ))  # fmt: skip
     return np.where(unknown[:, None], np.nan, given)
 
@@ -340,6 +340,6 @@ def _without_gaps(
     if found is None:
         raise InputError(Message(
             "column {0} of {1} begins with a gap, which {fill:previous} cannot fill: use {fill:linear}, or leave these "
-            "rows out", one_line(sheet.shown(inputs[column])[:40]), sheet.path,
+            "rows out", sheet.short(inputs[column]), sheet.path,
         ))  # fmt: skip
     return found

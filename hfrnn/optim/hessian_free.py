@@ -19,8 +19,8 @@
     H15 with compare_iterates="low-rho", H5 goes back only if rho of the last iterate is below the bound of H8
     H16 with momentum the step is p_k = m*p_{k-1} + (1 - m^2)*step*x; m rises in the first hundred updates. The
         first step and the one after a failed update are step*x. H6 to H8 judge x, and H13 judges p_k
-    H17 theta is farther from where the last update began than twice its step: somebody has replaced it. The vectors of
-        that update (H3, H13, H16), the preconditioner and the count of failures are dropped; the damping stays
+    H17 theta is more than twice the last step away from where that step began: somebody has replaced it. The vectors
+        of the last update (H3, H13, H16), the preconditioner and the count of failures are dropped; the damping stays
 
 An update that raises an exception changes nothing.
 
@@ -198,8 +198,7 @@ class HessianFree:
         f0, g = gradient.loss_and_gradient(theta)  # H1
         f0, g_norm, is_another = self._check_gradient(theta, f0, g)
         if is_another:  # H17
-            self._forget()
-            self._kronecker, self._steady, self.failures = None, 0, 0
+            self.restart()
         found = None if self._fallback is None else self._fallback.check(f0, g_norm, gradient)
         gradient_seconds = time.perf_counter() - begin
         if self._fallback is not None and found is not None and found[1]:
@@ -349,16 +348,17 @@ class HessianFree:
             raise InputError(f"the loss of the gradient's objective is {shown(loss)}: it has to be a number")
         f0 = float(loss)
         array("the gradient", g, (None,), "f")
-        before = None if self._fallback is None else self._fallback.theta
-        if any(each is not None and each.shape != theta.shape for each in (g, self._solution, self._step, before)):
+        last = self._fallback
+        vectors = (g, self._solution, self._step, None if last is None else last.theta)
+        if any(each is not None and each.shape != theta.shape for each in vectors):
             raise InputError(
                 f"theta has shape {theta.shape}, but the gradient, the last CG solution, the last step or the last "
                 "theta has another: use one optimizer for one model."
             )
-        if self._fallback is None:
+        if last is None:
             return f0, norm(g), False
-        g_norm, distance, size = fetch(lazy_norm(g), lazy_norm(theta - self._fallback.theta), lazy_norm(theta))
-        return f0, g_norm, distance > 2 * self._fallback.step_norm + ROUNDING * size
+        g_norm, distance, size = fetch(lazy_norm(g), lazy_norm(theta - last.theta), lazy_norm(theta))
+        return f0, g_norm, distance > 2 * last.step_norm + ROUNDING * size
 
     @property
     def _strengths(self) -> tuple[float, float]:
@@ -393,6 +393,11 @@ class HessianFree:
             next_mu=self.damping.mu, next_lambda_=self.damping.lambda_,
             failed=Failure.DIVERGED, failures=self.failures, ended=self.ended,
         )  # fmt: skip
+
+    def restart(self) -> None:
+        """Begin anew from other parameters: only the strengths of the damping and `updates` stay (H17)."""
+        self._forget()
+        self._kronecker, self._steady, self.failures, self.ended = None, 0, 0, None
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that an update leaves for the next one.
