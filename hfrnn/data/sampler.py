@@ -24,7 +24,8 @@ class SequenceSampler:
 
     In each epoch the sequences are put in a random order, and subsets are taken from the front. When too few sequences
     remain for a subset, a new epoch begins, so no sequence is used twice in an epoch. All subsets have the same size,
-    or they grow: subset k, counted from 0, holds first * growth**k symbols, but at most `symbols`.
+    or they grow: subset k, counted from 0, holds first * growth**k symbols, but at most `symbols`. After `stay`, the
+    next subset has the size of the last one.
 
     There are `sequences` of `length` steps. A subset of some predicted symbols has round(symbols / length) sequences,
     but at least 1 and at most all. Without `symbols`, a subset has all sequences; without `first`, subsets do not grow.
@@ -81,6 +82,10 @@ class SequenceSampler:
         start, self._position = self._position, self._position + min(self.next_size, self._order.size)
         self._drawn += 1
         return self._sorted(self._order[start : self._position])
+
+    def stay(self) -> None:
+        """Let the next subset have the size of the last one, as if the last one had not been drawn."""
+        self._drawn = max(self._drawn - 1, 0)
 
     def draw_part(
         self, subset: NDArray[np.int64], *, fraction: float | None = None, symbols: int | None = None
@@ -173,16 +178,17 @@ SIMULATED = 1000
 """Subsets whose sizes are computed one by one; batches that still grow after those count as constant."""
 
 
-def coming_sizes(sampler: SequenceSampler, draws: int | None, epochs: int | None) -> Counter[int]:
+def coming_sizes(sampler: SequenceSampler, draws: int | None, epochs: int | None, grows: bool = True) -> Counter[int]:
     """Count the subsets of each size that a sampler has still to draw before a limit.
 
-    At least one limit is given: the number of subsets, or of epochs since the first subset of all.
+    At least one limit is given: the number of subsets, or of epochs since the first subset of all. Without `grows`, all
+    of them count with the size of the next one.
     """
     state, found = sampler.state_dict(), Counter[int]()
     epoch, position, drawn = (int(state[name]) for name in ("epoch", "position", "drawn"))
     most = math.inf if draws is None else draws
     first, size = drawn, sampler.size_after(drawn)
-    while size < sampler.subset and drawn - first < min(most, SIMULATED):
+    while grows and size < sampler.subset and drawn - first < min(most, SIMULATED):
         if position + size > sampler.sequences:
             epoch, position = epoch + 1, 0
         if epochs is not None and epoch >= epochs:

@@ -283,7 +283,7 @@ class HessianFreeOptions:
     momentum: float = option(
         0.0, number, BELOW_ONE,
         help="Share m of the last step in each step; hf multiplies the solution of CG by 1 - m^2.",
-        presets=Presets(ByData(text=0.0, music=0.0, task=0.0, arrays=0.0, large_text=0.6), 0.0),
+        presets=Presets(ByData(text=0.0, music=0.0, task=0.0, arrays=0.6, large_text=0.6), 0.0),
     )  # fmt: skip
     mu_growth: float | None = option(
         3.0, number, ABOVE_ONE, or_none=True,

@@ -62,7 +62,8 @@ RESUMED = {
     ),
     "hf with a kronecker preconditioner": (
         {"optimizer": "hf", "arch": "mlstm", "gradient_symbols": 300, "preconditioner": "kronecker", "cg_iterations": 3,
-         "preconditioner_every": 3, "warm_start": 0.0, "mu_growth": 0.0, "momentum": 0.6}, 4, 9,
+         "preconditioner_every": 3, "warm_start": 0.0, "mu_growth": 0.0, "momentum": 0.6, "first_gradient_symbols": 60,
+         "batch_growth": 1.4, "grow_below": 0.5}, 4, 9,
     ),
     "music": (MUSIC, 4, 8),
     "validation": ({"validate_every": 20, "patience": 5, "learning_rate": 3.0}, 30, 90),

@@ -70,13 +70,20 @@ BATCHES = (
         zero="to begin with batches of the final size",
         otherwise=f"at least {FIRST_WORDS:,} for words with {{preset:tuned}}; never more than {{gradient_symbols!s}}",
         presets=Presets(
-            ByData(text=5_000, music=5_000, task=InSequences(125), arrays=5_000, large_text=2_500), 10_000
+            ByData(text=5_000, music=5_000, task=InSequences(125), arrays=2_500, large_text=2_500), 10_000
         ),
     ),
     _option(
         "batch_growth", float, None, "Growth factor of the gradient batch per update, up to {gradient_symbols!s}.",
         needs=(GROWING_BATCHES,), least=1,
         presets=Presets(ByData(text=1.015, music=1.015, task=1.015, arrays=1.05), 1.15),
+    ),
+    _option(
+        "grow_below", float, None,
+        "Gradient batches grow only while the loss on new batches falls by less than this share of what updates gain "
+        "on their own batches",
+        needs=(GROWING_BATCHES,), least=0, most=1, zero="to grow after every update",
+        presets=Presets(ByData(text=0.0, music=0.0, task=0.0, arrays=0.1), 0.0),
     ),
     _option(
         "sequence_starts", str, None,
