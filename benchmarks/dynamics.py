@@ -89,10 +89,8 @@ TASKS: dict[str, dict[str, Any]] = {
     "lorenz": RNN,
 }
 """The network of each task."""
-BUDGETS = {"hf": 150.0, "adam": 300.0, "sgd": 150.0, "soap": 150.0, "muon": 150.0}
-"""Processor seconds of a run. What Adam reaches in 300 s is the target, to be reached in half of them."""
-TRIAL_BUDGET = 60.0
-"""Processor seconds of a run that compares learning rates."""
+BUDGET, TRIAL_BUDGET = 150.0, 60.0
+"""Processor seconds of a run, and of one that compares learning rates."""
 RATES = {
     "adam": (3e-4, 1e-3, 3e-3),
     "sgd": (0.003, 0.01, 0.03),
@@ -128,7 +126,7 @@ class Cell:
     @property
     def budget(self) -> float:
         """Processor seconds of the run."""
-        return TRIAL_BUDGET if self.tunes else BUDGETS[self.method]
+        return TRIAL_BUDGET if self.tunes else BUDGET
 
     def options(self) -> dict[str, Any]:
         """Return the options of the run without its data."""

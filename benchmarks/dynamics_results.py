@@ -1,4 +1,4 @@
-"""The results of dynamics.py: learning curves of the validation loss, the best trials, and times to Adam's loss.
+"""The results of dynamics.py: learning curves of the validation loss, the best trials, and times to a loss.
 
 A point of a curve is a validation: `seconds_processor` of training until then, and `valid_loss`. Times that were never
 reached are infinite.
@@ -7,7 +7,6 @@ reached are infinite.
 from __future__ import annotations
 
 import functools
-import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 METHODS = ("hf", "adam", "sgd", "soap", "muon")
-MARKS = (10, 30, 60, 150, 300)
+MARKS = (5, 10, 30, 60, 150)
 """Processor seconds at which methods are compared."""
 LOSS = "valid_loss"
 """The figure of a point that is compared."""
@@ -49,44 +48,38 @@ def _of(results: Iterable[Result], task: str, method: str) -> list[Result]:
 
 
 def ratios(methods: Mapping[str, Mapping[int, Result]], method: str) -> list[float]:
-    """Return a method's time to Adam's lowest loss, as a share of Adam's budget, for each seed that both have."""
-    adam, own = methods.get("adam", {}), methods.get(method, {})
-    return [time_to(own[seed]["curve"], adam[seed]["best"]) / adam[seed]["budget"] for seed in adam if seed in own]
+    """Return HF's time divided by that of a method, for each seed that both have.
+
+    It is the time until the higher one of their two lowest losses, so both reach it.
+    """
+    found = []
+    for seed, other in methods.get(method, {}).items():
+        if own := methods.get("hf", {}).get(seed):
+            target = max(own["best"], other["best"])
+            found.append(time_to(own["curve"], target) / time_to(other["curve"], target))
+    return found
 
 
 def rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
-    """Return the table of all tasks: the medians of the lowest losses within some times, and the shares of HF."""
-    head = ["task", "method (trial)", *(f"{mark} s" for mark in MARKS), "seeds", "time to Adam's lowest loss / 300 s"]
+    """Return the table of all tasks: the medians of the lowest losses within some times, and HF's times."""
+    head = ["task", "method (trial)", *(f"{mark} s" for mark in MARKS), "seeds", "HF's time / its time"]
     lines = []
     for task in dict.fromkeys(each["cell"]["task"] for each in results):
         methods = compared(results, task)
         for method, seeds in methods.items():
             found = list(seeds.values())
-            losses = [
-                statistics.median(best_loss(each["curve"], mark) for each in found)
-                if mark <= found[0]["budget"] else math.inf
-                for mark in MARKS
-            ]  # fmt: skip
-            shares = ratios(methods, method)
-            never = missed(found[0]["budget"])
-            median = statistics.median(shares) if shares else math.inf
-            listed = ", ".join(number(share, ".2f", never) for share in shares)
-            listed += f" (median {median:.2f})" if math.isfinite(median) else ""
+            losses = [statistics.median(best_loss(each["curve"], mark) for each in found) for mark in MARKS]
+            shares = [] if method == "hf" else ratios(methods, method)
             lines.append(
                 [
                     task,
                     f"{method} ({found[0]['cell']['trial']})",
                     *(number(loss, ".2g", "") for loss in losses),
                     str(len(found)),
-                    "" if method == "adam" else listed,
+                    ", ".join(f"{share:.2g}" for share in shares),
                 ]
             )
     return head, lines
-
-
-def missed(budget: float) -> str:
-    """Return how a table says that a run of so many processor seconds did not reach a loss."""
-    return f"not in {budget:g} s"
 
 
 def print_table(results: Sequence[Result]) -> None:

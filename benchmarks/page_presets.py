@@ -24,6 +24,8 @@ OF_TRIALS = (15, 30, 45, 60, 100, 160)
 """Processor seconds at which trials of defaults are compared."""
 OF_DAMPING, OF_WORDS = (15, 30, 60, 100, 160), (15, 30, 45, 60, 90)
 """Processor seconds at which trials of damping and of texts in words are compared."""
+OF_BATCHES = (10, 45)
+"""Processor seconds at which trials of the batches of arrays are compared."""
 SYMBOLS, SECONDS = (0.5, 1.0, 1.5), (20, 30, 40)
 """Millions of symbols of gradient batches, and processor seconds, at which prototypes are compared."""
 
@@ -122,12 +124,40 @@ def momentum() -> str:
 def array_trials(task: str) -> str:
     """The lowest validation loss of HF on a task with other options than the defaults of arrays."""
     trials = [(each["what"], run) for each in load("array-trials.json")["trials"] if (run := each["tasks"].get(task))]
-    marks = trials[0][1]["best_within"]
+    marks = max((run["best_within"] for _, run in trials), key=len)
     rows = [
-        [what, *(number(loss, ".2g", "") for loss in run["best_within"].values()), str(run["updates"])]
+        [what, *(number(run["best_within"].get(mark, math.inf), ".2g", "") for mark in marks), str(run["updates"])]
         for what, run in trials
     ]
     return table(["", *(f"{mark} s" for mark in marks), "updates"], rows)
+
+
+def array_batches() -> str:
+    """The lowest validation loss of HF on each task of arrays with other sizes of its batches."""
+    trials = load("array-batches.json")["trials"]
+    tasks = list(dict.fromkeys(task for each in trials for task in each["tasks"]))
+    rows = [
+        [each["what"]]
+        + [
+            number(each["tasks"].get(task, {}).get("best_within", {}).get(str(mark), math.inf), ".2g", "")
+            for task in tasks
+            for mark in OF_BATCHES
+        ]
+        for each in trials
+    ]
+    return table(["", *(f"{task}, {mark} s" for task in tasks for mark in OF_BATCHES)], rows)
+
+
+def array_recordings() -> str:
+    """The validation errors on recordings with the batches of arrays before and now."""
+    rows = [
+        [each["system"], str(each["seed"]), f"{each['seconds']:g}"]
+        + [f"{each[when]['valid']:.3g}" for when in ("before", "now")]
+        + [f"{each[when]['updates']:,}" for when in ("before", "now")]
+        for each in load("array-recordings.json")["pairs"]
+    ]
+    head = ["recording", "seed", "processor seconds", "error, before", "now", "updates, before", "now"]
+    return table(head, rows)
 
 
 def _at(points: list[dict[str, float]], name: str, mark: float) -> str:

@@ -99,6 +99,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "momentum": page_presets.momentum,
     "array-trials-flip-flop": partial(page_presets.array_trials, "flip-flop"),
     "array-trials-sine": partial(page_presets.array_trials, "sine"),
+    "array-batches": page_presets.array_batches,
+    "array-recordings": page_presets.array_recordings,
     "defaults": page_presets.defaults,
     "signs": page_presets.signs,
     "preconditioners": page_presets.preconditioners,

@@ -52,9 +52,15 @@ def test_losses_below_zero_count_by_their_differences():
     assert not grows(0.5, update(-1.0, -2.0), update(-1.7))
 
 
+def test_the_gain_of_a_loss_that_hardly_leaves_zero_is_a_number():
+    assert math.isfinite(gain(1e10, 5e-324))
+    assert gain(1.0, 0.0) == 1.0
+
+
 def test_failed_updates_are_left_out():
     failed = update(3.0, 3.0, failed="no_decrease")
     assert not grows(0.5, update(2.0, 1.0), update(1.0, 0.5), failed, update(0.5, 0.25))
+    assert grows(0.5, update(2.0, 1.0), update(1.9, 0.9), failed, update(1.8, 0.9))
 
 
 def test_a_limit_of_zero_lets_batches_grow_after_every_update():

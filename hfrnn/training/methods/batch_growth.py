@@ -5,7 +5,7 @@
     B3  O = 0.9*O + own_k        F = 0.9*F + fresh_k
     B4  the next batch is larger if F < limit * O
 
-gain(a, b) is log(a/b), or a - b if one of them is not above 0.
+gain(a, b) is log a - log b, or a - b if one of them is not above 0.
 
 An update fits the noise of its batch. If its true gain is t, and noise adds n to the gain on its own batch, then new
 batches lose about as much: own = t + n and fresh = t - n. n falls like 1/size, and so does the number of updates in a
@@ -66,4 +66,4 @@ class BatchNoise:
 
 def gain(before: float, after: float) -> float:
     """Return the decrease of a loss: of its logarithm if both losses are above 0."""
-    return math.log(before / after) if before > 0.0 and after > 0.0 else before - after
+    return math.log(before) - math.log(after) if before > 0.0 and after > 0.0 else before - after
