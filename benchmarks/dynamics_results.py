@@ -69,14 +69,14 @@ def rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
         for method, seeds in methods.items():
             found = list(seeds.values())
             losses = [statistics.median(best_loss(each["curve"], mark) for each in found) for mark in MARKS]
-            shares = [] if method == "hf" else ratios(methods, method)
+            times = [] if method == "hf" else ratios(methods, method)
             lines.append(
                 [
                     task,
                     f"{method} ({found[0]['cell']['trial']})",
                     *(number(loss, ".2g", "") for loss in losses),
                     str(len(found)),
-                    ", ".join(f"{share:.2g}" for share in shares),
+                    ", ".join(f"{ratio:.2g}" for ratio in times),
                 ]
             )
     return head, lines

@@ -29,7 +29,7 @@ def dynamics() -> str:
     return "\n\n".join(parts)
 
 
-def shares() -> str:
+def soap_ratios() -> str:
     """Return the median of HF's time divided by SOAP's on each task, in a line."""
     results = read_cells(FOLDER)
     found = {

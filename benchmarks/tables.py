@@ -112,7 +112,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "first-weights": page_training.first_weights,
     "remedies-short": partial(page_training.remedies, ("curriculum", "rise-10", "mixed"), 100),
     "dynamics": page_dynamics.dynamics,
-    "dynamics-shares": page_dynamics.shares,
+    "dynamics-ratios": page_dynamics.soap_ratios,
     "systems": page_systems.systems,
     "tanks": page_systems.tanks,
     "sysid": page_systems.sysid,

@@ -84,7 +84,7 @@ class SequenceSampler:
         return self._sorted(self._order[start : self._position])
 
     def stay(self) -> None:
-        """Let the next subset have the size of the last one, as if the last one had not been drawn."""
+        """Keep the size: the next subset is as large as the last one."""
         self._drawn = max(self._drawn - 1, 0)
 
     def draw_part(
@@ -182,7 +182,7 @@ def coming_sizes(sampler: SequenceSampler, draws: int | None, epochs: int | None
     """Count the subsets of each size that a sampler has still to draw before a limit.
 
     At least one limit is given: the number of subsets, or of epochs since the first subset of all. Without `grows`, all
-    of them count with the size of the next one.
+    of them have the size of the next one.
     """
     state, found = sampler.state_dict(), Counter[int]()
     epoch, position, drawn = (int(state[name]) for name in ("epoch", "position", "drawn"))

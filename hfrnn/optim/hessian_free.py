@@ -395,7 +395,7 @@ class HessianFree:
         )  # fmt: skip
 
     def restart(self) -> None:
-        """Begin anew from other parameters: only the strengths of the damping and `updates` stay (H17)."""
+        """Forget the last parameters (H17): keep only the strengths of the damping and the number of updates."""
         self._forget()
         self._kronecker, self._steady, self.failures, self.ended = None, 0, 0, None
 

@@ -22,8 +22,8 @@ from hfrnn.optim.outcome import Update
 
 MEMORY = 0.9
 """Decay of the sums of B3."""
-SUMS, EARLIER = ("own_gains", "fresh_gains"), ("loss_before_last", "gain_of_last")
-"""Names of the entries in the state of a run: O and F, and f_k and own_k of the last update."""
+SUMS, LAST = ("own_gains", "fresh_gains"), ("loss_before_last", "gain_of_last")
+"""Names of the entries in the state of a run: O and F; f_k before the last update and own_k."""
 
 
 class BatchNoise:
@@ -53,14 +53,18 @@ class BatchNoise:
         return not self.limit or self._fresh < self.limit * self._own  # B4
 
     def state_dict(self) -> dict[str, float]:
-        """Return the entries in the state of a run."""
-        earlier = {} if self._earlier is None else dict(zip(EARLIER, self._earlier, strict=True))
+        """Return the entries in the state of a run; none without a limit."""
+        if not self.limit:
+            return {}
+        earlier = {} if self._earlier is None else dict(zip(LAST, self._earlier, strict=True))
         return {**dict(zip(SUMS, (self._own, self._fresh), strict=True)), **earlier}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load the result of `state_dict`."""
+        if not self.limit:
+            return
         self._own, self._fresh = (float(state[name]) for name in SUMS)
-        loss, own = EARLIER
+        loss, own = LAST
         self._earlier = (float(state[loss]), float(state[own])) if loss in state else None
 
 

@@ -77,7 +77,7 @@ class HessianFreeMethod(Method):
         net.backend.check_precision(config.precision, net.dtype)
         first, growth = config.first_gradient_symbols or None, config.batch_growth
         self.sequences = SequenceSubsets(source, config.gradient_symbols or None, None, config.seed, first, growth)
-        self.noise = BatchNoise(config.grow_below)
+        self.batch_noise = BatchNoise(config.grow_below)
         sampler = self.sequences.sampler
         if config.rho_objective == "separate" and sampler.subset == sampler.sequences:
             raise InputError(Message(
@@ -130,8 +130,8 @@ class HessianFreeMethod(Method):
         bounds, plain = self.constraints, objectives.values()
         seen = plain if bounds is None else [ConstrainedObjective(each, bounds) for each in plain]
         step = self.optimizer.update(theta, *seen, on_cg=progress, should_stop=should_stop)
-        self.noise.add(step)
-        if not self.noise.grows:
+        self.batch_noise.add(step)
+        if not self.batch_noise.grows:
             sampler.stay()
         if step.failed is Failure.DIVERGED and self._average_before:
             self.average.load_state_dict(self._average_before)  # without the step that is undone
@@ -150,7 +150,7 @@ class HessianFreeMethod(Method):
         """Return the sequences of the gradient and curvature batches until a limit, and the number of updates."""
         if updates is None and self.config.epochs is None:
             return None
-        sizes = coming_sizes(self.sequences.sampler, updates, self.config.epochs, grows=not self.noise.limit)
+        sizes = coming_sizes(self.sequences.sampler, updates, self.config.epochs, grows=not self.batch_noise.limit)
         return {
             "gradient": float(sum(size * count for size, count in sizes.items())),
             "curvature": float(sum(self._part(size) * count for size, count in sizes.items())),
@@ -207,7 +207,7 @@ class HessianFreeMethod(Method):
         own = {"since_validation": self._since_validation, "idle_updates": self._idle_updates}
         sampler = {"sampler": self.sequences.sampler.state_dict()}
         before = {EARLIER + name: value for name, value in self._average_before.items()}
-        own |= self.noise.state_dict()
+        own |= self.batch_noise.state_dict()
         return {**self.optimizer.state_dict(), **self.average.state_dict(), **before, **sampler, **own}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -216,7 +216,7 @@ class HessianFreeMethod(Method):
         before = {key.removeprefix(EARLIER): value for key, value in state.items() if key.startswith(EARLIER)}
         self._average_before = before  # empty before the first update
         self.optimizer.load_state_dict(state)
-        self.noise.load_state_dict(state)
+        self.batch_noise.load_state_dict(state)
         self._since_validation = float(state["since_validation"])
         self._idle_updates = int(state["idle_updates"])
 

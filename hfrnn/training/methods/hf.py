@@ -80,8 +80,8 @@ BATCHES = (
     ),
     _option(
         "grow_below", float, None,
-        "Gradient batches grow only while the loss on new batches falls by less than this share of what updates gain "
-        "on their own batches",
+        "Gradient batches grow only when new batches show less than this share of what updates gain on their own "
+        "batches",
         needs=(GROWING_BATCHES,), least=0, most=1, zero="to grow after every update",
         presets=Presets(ByData(text=0.0, music=0.0, task=0.0, arrays=0.1), 0.0),
     ),
