@@ -22,7 +22,7 @@ from hfrnn.runs.options import run_options
 
 OF_TRIALS = (15, 30, 45, 60, 100, 160)
 """Processor seconds at which trials of defaults are compared."""
-OF_DAMPING, OF_WORDS = (15, 30, 60, 100, 160), (15, 30, 45, 60, 90)
+OF_DAMPING, OF_WORDS, OF_STARTS = (15, 30, 60, 100, 160), (15, 30, 45, 60, 90), (30, 45, 60, 80, 100, 120, 150, 200)
 """Processor seconds at which trials of damping and of texts in words are compared."""
 OF_BATCHES = (10, 45)
 """Processor seconds at which trials of the batches of arrays are compared."""
@@ -91,6 +91,11 @@ def text_defaults(text: str, file: str = "text-defaults.json", marks: Sequence[i
 def weaker_damping(text: str) -> str:
     """The best bits of trials of damping, and of texts in words."""
     return text_defaults(text, "weaker-damping.json", OF_WORDS if text == "words" else OF_DAMPING)
+
+
+def first_order_start() -> str:
+    """The best bits of HF that begins with updates of Muon or SOAP, beside HF alone."""
+    return text_defaults("start", "muon-start.json", OF_STARTS)
 
 
 def noise_of_steps() -> str:

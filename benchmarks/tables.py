@@ -97,6 +97,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "weaker-damping-rule": page_presets.damping_by_noise,
     "weaker-damping-words": partial(page_presets.weaker_damping, "words"),
     "momentum": page_presets.momentum,
+    "first-order-start": page_presets.first_order_start,
     "array-trials-flip-flop": partial(page_presets.array_trials, "flip-flop"),
     "array-trials-sine": partial(page_presets.array_trials, "sine"),
     "array-batches": page_presets.array_batches,
