@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,17 +58,24 @@ def as_file(init_from: Any, ranks: int = 1) -> Iterator[Any]:
 
 
 def with_network(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a run with those of the network in the file that `init_from` names, where none was given.
+    """Return the options of a run with those of the network that `init_from` names, where none was given.
 
-    The options of a run folder are not added: they are in its config.toml.
+    Nothing is added for another architecture, which `first_weights` refuses.
     """
     first = values.get("init_from")
-    if first is None or not os.path.isfile(first):
+    if first is None or not os.path.exists(first):
         return values
+    given = {name: value for name, value in values.items() if value is not None}
+    if not os.path.isfile(first):
+        stored = RunFolder(first).config()
+        if given.get("arch", stored.arch) != stored.arch:
+            return values
+        names = _shaping(min(stored.hidden, given.get("hidden", stored.hidden), key=len))
+        found = {name: getattr(stored, name) for name in names if stored.uses(name)}
+        return {**{name: value for name, value in found.items() if _shape_of(value) is not None}, **given}
     from hfrnn.runs.load import load_saved
 
     net = load_saved(Path(first), "numpy")[0]
-    given = {name: value for name, value in values.items() if value is not None}
     chosen = net.loss_name != CLASS_SOFTMAX and kind_of(given) in takers("loss")
     loss = {"loss": net.loss_name} if chosen else {}
     return {**network_options(net), **loss, **given}
@@ -116,15 +123,19 @@ def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) ->
 
 def _check_same_shape(run: str, stored: TrainConfig, config: TrainConfig) -> None:
     """Raise InputError unless two configurations share all options that decide which weights a network has."""
-    names = [*(name for name, option in run_options().items() if option.shapes), *declared_options()]
-    if len(stored.hidden) == len(config.hidden) == 1:
-        names = [name for name in names if name not in OF_A_STACK]
+    names = _shaping(stored.hidden if len(stored.hidden) > 1 else config.hidden)
     differing = [name for name in names if _shape_of(getattr(stored, name)) != _shape_of(getattr(config, name))]
     if differing:
         theirs, ours = (", ".join(_in_words(name, getattr(each, name)) for name in differing)
                         for each in (stored, config))  # fmt: skip
         differ = f"the weights of {{0}} are for another network: it has {theirs}, and this run {ours}"
         raise InputError(Message(f"{differ}; give the options of that run", run))
+
+
+def _shaping(hidden: Sequence[int]) -> list[str]:
+    """Return the options that decide which weights a network with such layers has."""
+    names = [*(name for name, option in run_options().items() if option.shapes), *declared_options()]
+    return names if len(hidden) > 1 else [name for name in names if name not in OF_A_STACK]
 
 
 def _shape_of(value: Any) -> Any:

@@ -114,8 +114,8 @@ def train(
     valid, test : str, path, DataFrame, mapping of str to array or Batch, optional
         The options `valid` and `test`, or objects like those of `data`; with `batches`, the sequences to validate on.
     init_from : path, or (net, theta), optional
-        The weights to start from: a run, a file of `hfrnn.save`, or a network and its weights. A file and a pair give
-        the options of the network too, and no scaling: data are scaled only with `standardize=True`.
+        The weights to start from: a run, a file of `hfrnn.save`, or a network and its weights. They give the options
+        of the network too; a file and a pair give no scaling: data are scaled only with `standardize=True`.
     comm : mpi4py.MPI.Comm, optional
         Ranks that train together. Each makes the same call; rank 0 writes the run folder and calls the callbacks.
     **options

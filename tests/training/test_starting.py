@@ -48,6 +48,19 @@ def test_a_run_starts_from_the_best_weights_and_the_symbols_of_another(tmp_path,
     assert not np.array_equal(new.theta, begun[0])
 
 
+@pytest.mark.parametrize("options", [
+    {"arch": "hornn-fofe", "order": 3, "alpha": 0.6, "hidden": (5, 3), "direct_output": False},
+    {"arch": "scrn", "context": 2, "hidden": (5,), "embedding": 3, "output_bias": True, "classes": 4},
+    {"arch": "rnn", "activation": "logistic", "bias": False, "learn_initial_state": True},
+], ids=lambda options: options["arch"])  # fmt: skip
+def test_a_run_has_the_network_of_the_other_run(tmp_path, options):
+    old, text = tiny_train(tmp_path, "old", updates=1, **options), text_file(tmp_path, OTHER, "other.txt")
+    new = hfrnn.train(text=text, init_from=old.folder, out=tmp_path / "new", updates=1, threads=1)
+    assert new.net.config == old.net.config
+    with pytest.raises(InputError, match=r"it has hidden=.*, and this run hidden=7"):
+        hfrnn.train(text=text, init_from=old.folder, hidden=7, out=tmp_path / "other", updates=1)
+
+
 @pytest.mark.slow
 def test_a_run_started_from_another_resumes_exactly_without_it(tmp_path):
     tiny_train(tmp_path, "old", classes=3)
