@@ -85,6 +85,16 @@ def test_gradients_with_limited_errors_take_what_is_expected_of_them(arch, check
     assert fitting == [checkpoint is None, False]
 
 
+@pytest.mark.parametrize("classes", [[0] * 40 + [1] * 960, [n // 4 for n in range(40)] + [10] * 960])
+def test_targets_in_a_class_of_many_symbols_take_memory_in_one_segment_at_a_time(classes):
+    net = hfrnn.Network("rnn", 1000, 8, 1000, loss="class-softmax", classes=classes, embedding=4)
+    T, B, rng = 100, 40, np.random.default_rng(0)
+    batch = hfrnn.Batch(rng.integers(0, 1000, (T, B)).astype(np.int32), rng.integers(40, 1000, (T, B)))
+    plan = replace(make_plan(net, T, B, 5, use=Use.LOSS), workers=1)
+    expected, measured = Footprint(net).bytes(plan, T, B, Use.LOSS), _measured_peak(net, batch, plan, 1, Use.LOSS)
+    assert measured <= expected <= 8 * T * B * 1000  # less than an integer for each output of all targets
+
+
 @pytest.mark.parametrize("most", [1, 2, 16])
 @pytest.mark.parametrize("keep", list(Keep))
 def test_what_is_expected_is_the_sum_of_the_buffers_of_each_segment(keep, most):

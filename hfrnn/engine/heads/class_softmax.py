@@ -82,7 +82,7 @@ class ScoredTokens:
     classes: Array  # (N,) the class of each token's target
     outputs: Array  # (N,) index of the target's output among the n outputs
     starts: Array  # (N,) index of each token's first output
-    owner: Array  # (n,) the token that each output belongs to
+    size: int  # n
     masked: Array  # indices of the outputs whose symbol is not in the target's class
     scale: Array  # (N,) the factor w / sum w of each token
     shape: tuple[int, int]  # K and B
@@ -120,7 +120,7 @@ class ClassSoftmax(Head):
         """The column of W_y of each symbol."""
         self.column_of[np.argsort(self.class_of, kind="stable")] = np.arange(n_out)
         self.costly_target = int(np.argmax(self.bundle_sizes[self.bundle_of[self.class_of]]))
-        self.scored_bytes = 8 * (4 + 2 * int(self.bundle_sizes.max()))
+        self.scored_bytes = 8 * (6 + BUNDLE)
         self.class_map = OutputMap("class", self.n_classes, widths, bias)
         self.transposed = tuple(self.map.matrices.values())
 
@@ -176,7 +176,7 @@ class ClassSoftmax(Head):
             classes=backend.asarray(classes),
             outputs=backend.asarray(starts + self.column_of[targets] - self.bundle_starts[bundles]),
             starts=backend.asarray(starts),
-            owner=backend.asarray(np.repeat(np.arange(tokens.size), widths)),
+            size=int(widths.sum()),
             masked=backend.asarray(np.concatenate([*masked, np.zeros(0, np.intp)])),
             scale=scale.reshape(-1)[on_device],
             shape=(symbols.shape[0], symbols.shape[1]),
@@ -188,7 +188,7 @@ class ClassSoftmax(Head):
         found = self._gather(hs, scored, tape, "h_tokens")
         q = rows(self.class_map.forward(p, found, tape, tape.new("classes", 1, N, self.n_classes)))  # F1
         of_tokens = normalise_(xp, q, (xp.arange(N), scored.classes))  # F3
-        z = tape.new("words", *scored.owner.shape)
+        z = tape.new("words", scored.size)
         self.symbol_outputs(p, found, scored, tape, z)
         of_tokens += self.normalise_symbols(z, scored, tape)
         losses = tape.backend.zeros((scored.shape[0] * scored.shape[1],), of_tokens.dtype)
@@ -347,8 +347,9 @@ def _tokens(found: dict[int, Array], tokens: slice) -> dict[int, Array]:
 
 def _spread(tape: Tape, values: Array, scored: ScoredTokens) -> Array:
     """Copy one value per token, (N,), to each of its outputs; return (n,), a scratch array."""
-    out = tape.scratch("head_work", *scored.owner.shape)
-    tape.backend.take_rows(values.astype(out.dtype), scored.owner, out)
+    out = tape.scratch("head_work", scored.size)
+    for group in scored.groups:
+        _part(out, *group)[...] = values[group[0], None]
     return out
 
 
