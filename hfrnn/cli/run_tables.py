@@ -232,7 +232,8 @@ def dry_run_lines(dry_run: DryRun, config: TrainConfig) -> list[str]:
     """Return what a run would do, its memory and its time."""
     first = "update" if dry_run.product is None else "gradient"
     parts = ((first, dry_run.gradient), ("loss", dry_run.loss), ("product", dry_run.product))
-    lines = [f"network   {dry_run.network}", *constraint_lines(dry_run.constraints)]
+    lines: list[str | Message] = [Message("hint      {0}", hint) for hint in dry_run.hints]
+    lines += [f"network   {dry_run.network}", *constraint_lines(dry_run.constraints)]
     lines += plan_lines(dry_run.plans, dry_run.expected_bytes, config)
     lines += [f"{name:<9} {_time(seconds)}" for name, seconds in parts if seconds is not None]
     if dry_run.product is not None:

@@ -17,6 +17,7 @@ from hfrnn.data.ragged import RaggedPool
 from hfrnn.engine.constraints import Constraints
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan, steps_of
+from hfrnn.errors import Message
 from hfrnn.optim.full_step import usual_losses
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
@@ -50,6 +51,9 @@ class DryRun:
     constraints: Constraints | None = None
     """Absent weights and signs."""
 
+    hints: tuple[str | Message, ...] = ()
+    """What is unusual about the data."""
+
     def update_seconds(self, cg_iterations: int) -> float:
         """Return the expected time of an update; only Hessian-free updates depend on the CG iterations."""
         if self.loss is None or self.product is None or self.losses is None:
@@ -71,7 +75,7 @@ def dry_run(config: TrainConfig, resume: str | Path | None = None) -> DryRun:
             folder.metrics_file.until(trainer.update)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hfrnn\.")  # an overflow takes the same time
-        return _measured(trainer)
+        return replace(_measured(trainer), hints=tuple(trainer.source.hints()))
 
 
 def _measured(trainer: Trainer) -> DryRun:

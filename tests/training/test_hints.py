@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import hfrnn
 import hfrnn.training.hints
+from hfrnn.cli import main
 from hfrnn.training.callbacks import TrainingResult
 
 RNG = np.random.default_rng(0)
@@ -56,3 +58,18 @@ def test_a_program_learns_that_the_validation_loss_rises(tmp_path: Path, monkeyp
     assert last["valid_loss"] > best["valid_loss"]
     assert any(each.startswith("the validation loss rises while the training loss falls: ") for each in found)
     assert not any("--" in each for each in found)
+
+
+def test_a_program_learns_that_classes_make_a_softmax_over_many_words_cheaper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hfrnn.data.kinds.text.MANY_SYMBOLS", 25)
+    path = tmp_path / "words.txt"
+    path.write_text("".join(f"{chr(97 + n % 24)} {n % 5} " for n in range(900)))
+    options = {"text": path, "level": "word", "arch": "rnn", "hidden": 2, "updates": 1, "sequence_length": 10}
+    assert warned(**options, out=tmp_path / "all")[1] == [
+        "there are 29 different words, and each step computes an output for all of them: classes=5 computes about 10"
+    ]
+    assert warned(**options, classes=5, out=tmp_path / "classes")[1] == []
+    shown = CliRunner().invoke(main, f"train {path} --level word --arch rnn --hidden 2 --dry-run".split()).output
+    assert shown.startswith("hint      there are 29 different words, ") and "--classes 5" in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Mapping
 from functools import cached_property
@@ -35,6 +36,8 @@ CHARACTERS = 5
 """About how many characters a word of a text has, with the space after it (5.5 in the Penn Treebank)."""
 PENALTY = 13.0
 """The penalty of a large text is this number divided by its symbols."""
+MANY_SYMBOLS = 20_000
+"""The least number of different symbols with which a softmax over all of them is worth a hint."""
 WORDS = Need("level", ("word",))
 
 
@@ -197,8 +200,17 @@ class Text(DataKind):
         found: Content = getattr(self.corpus, part)
         return found
 
-    def lines(self) -> list[str]:
-        lines = [
+    def hints(self) -> list[Message]:
+        n, classes = self.network["n_out"], round(math.sqrt(self.network["n_out"]))
+        if n < MANY_SYMBOLS or self._options["classes"]:
+            return []
+        return [Message(
+            f"there are {n:,} different {self.unit}s, and each step computes an output for all of them: "
+            f"{{classes:{classes}}} computes about {2 * classes:,}"
+        )]  # fmt: skip
+
+    def lines(self) -> list[str | Message]:
+        lines: list[str | Message] = [
             f"text      {self.name}: {self.symbols.size:,} {self.unit}s to train on, "
             f"{self.valid_symbols + self.skipped:,} to validate"
         ]
@@ -206,7 +218,7 @@ class Text(DataKind):
             lines.append(f"          {self.foreign:,} more to train on are not in the vocabulary and are skipped")
         if self.skipped:
             lines.append(f"          {self.skipped:,} of the latter were never seen in training and are skipped")
-        return lines
+        return [*lines, *(Message("hint      {0}", hint) for hint in self.hints())]
 
     @cached_property
     def _fixed_pool(self) -> Pool:
