@@ -23,7 +23,7 @@ from hfrnn.runs.options import run_options
 OF_TRIALS = (15, 30, 45, 60, 100, 160)
 """Processor seconds at which trials of defaults are compared."""
 OF_DAMPING, OF_WORDS, OF_STARTS = (15, 30, 60, 100, 160), (15, 30, 45, 60, 90), (30, 45, 60, 80, 100, 120, 150, 200)
-"""Processor seconds at which trials of damping and of texts in words are compared."""
+"""Processor seconds at which trials of damping, of texts in words and of starts with other methods are compared."""
 OF_BATCHES = (10, 45)
 """Processor seconds at which trials of the batches of arrays are compared."""
 SYMBOLS, SECONDS = (0.5, 1.0, 1.5), (20, 30, 40)

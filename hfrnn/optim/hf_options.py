@@ -383,8 +383,8 @@ class HessianFreeOptions:
     def from_run(cls, values: Mapping[str, Any], **changes: Any) -> HessianFreeOptions:
         """Return the options of the updates of a run, from the values of its options by name, with changes.
 
-        Where a run says 0 for an option that is off, the result says None. If an option of the run is None, it is
-        newer than the run, and the result has its default.
+        A run has 0 for an option that is off, and the result has None. A run has None for an option that is newer than
+        the run, and the result has the default.
         """
         declared = [each for each in fields(cls) if each.metadata["help"]]
         off = {each.name: None for each in declared if _allows_none(each) and not values[each.name]}

@@ -60,7 +60,7 @@ def as_file(init_from: Any, ranks: int = 1) -> Iterator[Any]:
 def with_network(values: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a run with those of the network that `init_from` names, where none was given.
 
-    Nothing is added for another architecture, which `first_weights` refuses.
+    Options that are given stay. If they name another architecture, nothing is added, and `first_weights` refuses them.
     """
     first = values.get("init_from")
     if first is None or not os.path.exists(first):

@@ -120,7 +120,7 @@ class ClassSoftmax(Head):
         """The column of W_y of each symbol."""
         self.column_of[np.argsort(self.class_of, kind="stable")] = np.arange(n_out)
         self.costly_target = int(np.argmax(self.bundle_sizes[self.bundle_of[self.class_of]]))
-        self.scored_bytes = 8 * (6 + BUNDLE)
+        self.scored_bytes = 8 * (6 + BUNDLE)  # six numbers of a token, and masked outputs, which only bundles have
         self.class_map = OutputMap("class", self.n_classes, widths, bias)
         self.transposed = tuple(self.map.matrices.values())
 
