@@ -189,8 +189,8 @@ def prepared(ranks: Ranks, config: TrainConfig) -> TrainConfig:
         return config
     if not OPTIMIZERS[config.optimizer].on_ranks:
         raise InputError(Message(
-            "{optimizer} is {0}, which works in one process, and {1} ranks were started: start it without mpiexec",
-            config.optimizer, ranks.size,
+            f"{{optimizer:{config.optimizer}}} works in one process, and {{0}} ranks were started: start it without "
+            "mpiexec", ranks.size,
         ))  # fmt: skip
     ranks.wait_at_most(config.rank_timeout)
     config = config.completed(memory=ranks.broadcast(config.memory))

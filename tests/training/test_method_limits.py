@@ -9,9 +9,23 @@ from support.slow import slow_unless
 from support.tiny_runs import TEXT, callback, metrics
 
 import hfrnn
+from hfrnn.errors import InputError
+from hfrnn.ranks.one import Ranks
 from hfrnn.training.trainer import TimeLimit, Trainer, train
 
 pytestmark = pytest.mark.usefixtures("small_music")
+
+
+class TwoRanks(Ranks):
+    """Rank 0 of two, without the other one."""
+
+    size = 2
+
+
+def test_the_online_rule_is_refused_on_several_ranks(tmp_path):
+    sentence = r"^optimizer='online' works in one process, and 2 ranks were started: start it without mpiexec$"
+    with pytest.raises(InputError, match=sentence):
+        run(tmp_path, **ONLINE, comm=TwoRanks())
 
 
 # ---------------------------------------------------------------------- epochs, schedules, patience

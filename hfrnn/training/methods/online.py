@@ -22,6 +22,7 @@ class Online(Optimizer):
         "arch": "lstm-krause", "learning_rate": 0.1, "momentum": 0.0, "schedule": "constant",
     }  # fmt: skip
     on_gpu = False
+    on_ranks = False
 
     @classmethod
     def make(cls, config: Any, source: Any, net: Network) -> OnlineMethod:
