@@ -10,6 +10,7 @@ import contextlib
 import errno
 import io
 import json
+import math
 import os
 import select
 import sys
@@ -38,8 +39,17 @@ def say(text: str = "", err: bool = False, end: str = "\n") -> None:
 
 
 def say_json(value: Any) -> None:
-    """Write a value to stdout as a line of JSON."""
-    say_document(json.dumps(value) + "\n")
+    """Write a value to stdout as a line of JSON, which has null for NaN and infinity."""
+    say_document(json.dumps(_finite(value), allow_nan=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    """Return the value with None for its numbers that are not finite."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def say_document(document: str) -> None:

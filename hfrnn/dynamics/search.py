@@ -106,5 +106,9 @@ def _steps(A: HostArray, r: HostArray, damping: HostArray) -> HostArray:
         M = A_T @ A
         diagonal = np.arange(r.shape[1])
         M[:, diagonal, diagonal] += damping[damped, None]
-        steps[damped] = np.linalg.solve(M, -(A_T @ r[..., None]))[..., 0]  # S2
+        b = -(A_T @ r[..., None])
+        try:
+            steps[damped] = np.linalg.solve(M, b)[..., 0]  # S2
+        except np.linalg.LinAlgError:  # a damping that is lost in rounding
+            steps[damped] = (np.linalg.pinv(M, hermitian=True) @ b)[..., 0]
     return steps

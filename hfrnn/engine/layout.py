@@ -273,6 +273,9 @@ class Layout:
         theta = np.empty(self.n_parameters)
         for name, view in self.views(theta).items():
             view[...] = self._initializer(name, view.shape, initializer, spectral_radius, scales)(rng, view.shape)
+        groups = self.groups(theta)
+        for l, layer in enumerate(self.layers):
+            layer.kernel.clear_unread(groups[f"layer{l}"])
         return self.backend.asarray(theta.astype(self.dtype))
 
     def _initializer(

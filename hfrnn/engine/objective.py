@@ -178,7 +178,7 @@ class Objective(SequenceDerivatives):
     def loss_and_errors(self, theta: Array) -> tuple[float, float]:
         """Return f in nats, and the share of scored steps whose target does not have the largest output.
 
-        The targets are symbols or classes.
+        The targets are symbols, classes, or one number per class, of which the largest is the class.
         """
         theta = self.net.vector(theta)
 
@@ -186,7 +186,8 @@ class Objective(SequenceDerivatives):
             loss, logits = sweeps[s].loss_and_logits(theta)
             part, backend = self._parts[s], self.net.backend
             scored = part.step_weights(backend) > 0
-            wrong = scored & (logits.argmax(axis=2) != backend.asarray(part.targets))
+            targets = backend.asarray(part.targets)
+            wrong = scored & (logits.argmax(axis=2) != (targets if targets.ndim == 2 else targets.argmax(axis=2)))
             return loss, float(wrong.sum().item()), float(scored.sum().item())
 
         with self.lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar
 
-from hfrnn.arrays.backend import Array, Buffers
+from hfrnn.arrays.backend import Array, Buffers, HostArray
 from hfrnn.arrays.initializers import Initializer, normal
 from hfrnn.checks import check_fields, checked, count, flag, string
 from hfrnn.option import Option
@@ -218,6 +218,9 @@ class Kernel:
     def initializers(self) -> dict[str, Initializer]:
         """Return the recurrent parameters' initializers by name; N(0, scale^2) by default."""
         return {name: normal(self.scale) for name in self.parameter_shapes()}
+
+    def clear_unread(self, parameters: dict[str, HostArray]) -> None:
+        """Set the entries of the recurrent parameters that no step reads to 0; a kernel without any does nothing."""
 
     def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the state's arrays by name, for B sequences; the batch is on axis -2.

@@ -33,7 +33,6 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.arrays.initializers import Initializer, normal
 from hfrnn.checks import is_whole, shown_exactly, wrong
 from hfrnn.errors import InputError, Message
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
@@ -139,15 +138,12 @@ class Clockwork(Kernel):
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         return {"W_h": (self.hidden, self.hidden)}
 
-    def initializers(self) -> dict[str, Initializer]:
-        def initialize(rng: np.random.Generator, shape: tuple[int, ...]) -> HostArray:
-            values, W_h = normal(self.scale)(rng, shape), np.zeros(shape)
-            for group in self.groups:
-                for i in group.inputs:
-                    W_h[i, group.columns] = values[i, group.columns]
-            return W_h
-
-        return {"W_h": initialize}
+    def clear_unread(self, parameters: dict[str, HostArray]) -> None:
+        read = np.zeros((self.hidden, self.hidden), dtype=bool)
+        for group in self.groups:
+            for i in group.inputs:
+                read[i, group.columns] = True
+        parameters["W_h"][~read] = 0.0
 
     def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
         return {"h": (B, self.hidden), "t": ()}

@@ -172,11 +172,11 @@ class Restarts:
             write_atomic(self.path / file.name, read_bytes(file, memory_share(CHECKPOINT_SHARE), links=False))
         folder, summary = RunFolder(self.path), json.loads((source / "summary.json").read_text("utf-8"))
         folder.rewrite_config(folder.config().replace(out=str(self.path)))
-        summary |= {"restart": best, "restarts": self.runs}
+        summary = {"restart": best, "restarts": self.runs, **summary}
         folder.write_summary(summary)
         self.best = best
         self._write()
-        return dict(summary)
+        return summary
 
     def _write(self) -> None:
         assert self.path is not None

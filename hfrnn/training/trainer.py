@@ -166,8 +166,17 @@ def train(
         values = checked_options({**options, **named, **({} if first is None else {"init_from": first})}, "train()")
         with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
             if resume is None:
-                config = TrainConfig(**with_network(values)) if config is None else config.replace(**values)
+                config = _configured(config, values)
             return _trained(config or resume, values, ([*watching, Warnings()], interruption, given, ranks))
+
+
+def _configured(config: TrainConfig | None, values: dict[str, Any]) -> TrainConfig:
+    """Return the options of a new run, those of the network of `init_from` among them, after changes by `values`."""
+    if config is None:
+        return TrainConfig(**with_network(values))
+    options = with_network({**config.given, **values})
+    of_network = {name: value for name, value in options.items() if name not in config.given}
+    return config.replace(**{**of_network, **values})
 
 
 def _trained(

@@ -63,6 +63,9 @@ def test_exponents_of_a_run(folder: Path) -> None:
     found = json.loads(call("lyapunov", folder / "loop", "--free-run", 60, "--step", 0.5, "--json").stdout)
     assert len(found["exponents"]) == 4
     assert "54 free steps each" in found["data"]  # a tenth is left out
+    short = call("lyapunov", folder / "loop", "--free-run", 1, "--sequences", 1, "--count", 1, "--json").stdout
+    assert json.loads(short)["errors"] == [None]  # JSON has no NaN
+    assert "NaN" not in short
     assert "per time" in call("lyapunov", folder / "loop", "--free-run", 60, "--step", 0.5).stdout
 
 

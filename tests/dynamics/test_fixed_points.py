@@ -105,6 +105,13 @@ def test_a_singular_jacobian_does_not_end_a_search() -> None:
     assert not found.stable.any()
 
 
+def test_damping_that_is_lost_in_rounding_does_not_end_a_search() -> None:
+    """All rows of J are equal and large, so that J'J and J'J plus the damping are the same singular matrix."""
+    net, theta = latches(activation="relu")
+    net.views(theta)["layer0.W_h"][...] = 1e8
+    fixed_points(net, theta, np.zeros(3), np.array([[0.5, 1.0, 2.0]]))
+
+
 @pytest.mark.parametrize("phase", [0, 1])
 def test_fixed_points_of_a_clockwork_are_those_of_a_period(phase: int) -> None:
     net = hfrnn.Network("clockwork", n_in=1, hidden=4, n_out=1, periods=(1, 2), loss="squared", dtype="float64")

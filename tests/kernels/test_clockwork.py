@@ -178,9 +178,10 @@ def test_weights_from_faster_to_slower_modules_are_never_read(periods):
         assert (block[~forbidden] != 0).all()
 
 
-def test_weights_that_are_never_read_begin_at_zero():
+@pytest.mark.parametrize("how", [{}, {"scale": 0.1}, {"W_h": 0.1}, {"initializer": "orthogonal"}], ids=str)
+def test_weights_that_are_never_read_begin_at_zero(how):
     net = hfrnn.Network("clockwork", 7, 8, 7, periods=(2, 1, 4, 2))
-    np.testing.assert_array_equal(net.views(net.init(0))["layer0.W_h"] != 0, heard((2, 1, 4, 2)))
+    np.testing.assert_array_equal(net.views(net.init(0, **how))["layer0.W_h"] != 0, heard((2, 1, 4, 2)))
 
 
 def test_by_default_periods_double_over_as_many_modules_as_divide_the_units():

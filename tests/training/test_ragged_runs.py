@@ -170,6 +170,14 @@ def test_validation_and_scores_are_those_of_the_padded_part(tmp_path: Path) -> N
     assert found["accuracy"] == pytest.approx(1 - wrong)
 
 
+def test_the_class_of_a_distribution_over_classes_is_the_likeliest() -> None:
+    shares = [RNG.dirichlet(np.ones(4), T) for T in LENGTHS]
+    net = hfrnn.Network("rnn", n_in=2, hidden=4, n_out=4, loss="softmax", dtype="float64")
+    batches = [ragged_batch({"y": y}) for y in (shares, [each.argmax(axis=1) for each in shares])]
+    one, two = (hfrnn.Objective(net, batch).loss_and_errors(net.init(seed=0))[1] for batch in batches)
+    assert 0 < one == two < 1
+
+
 def test_a_run_standardizes_sequences_of_unequal_lengths(tmp_path: Path) -> None:
     result = train(**OPTIONS, data={"x": X, **REAL}, standardize=True, updates=2, out=tmp_path / "run")
     scaling, rows = hfrnn.load_scaling(result.folder), np.concatenate(X[:36])

@@ -42,6 +42,7 @@ def test_each_restart_has_the_bits_of_a_single_run_and_the_best_is_copied(done):
     best = min(rows, key=lambda row: row["valid_loss"])
     assert [row["seed"] for row in rows] == [4, 5, 6]
     assert result.summary["restart"] == best["restart"]
+    assert list(result.summary)[-2:] == ["best", "last"]
     assert json.loads((folder / "run/restarts.json").read_text())["best"] == best["restart"]
     assert result.config.seed == best["seed"]
     assert result.config.out == str(folder / "run")

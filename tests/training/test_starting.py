@@ -57,6 +57,9 @@ def test_a_run_has_the_network_of_the_other_run(tmp_path, options):
     old, text = tiny_train(tmp_path, "old", updates=1, **options), text_file(tmp_path, OTHER, "other.txt")
     new = hfrnn.train(text=text, init_from=old.folder, out=tmp_path / "new", updates=1, threads=1)
     assert new.net.config == old.net.config
+    config = hfrnn.TrainConfig(text=text, updates=1, threads=1)
+    other = hfrnn.train(config, init_from=old.folder, out=tmp_path / "by-config")
+    assert other.net.config == old.net.config
     with pytest.raises(InputError, match=r"it has hidden=.*, and this run hidden=7"):
         hfrnn.train(text=text, init_from=old.folder, hidden=7, out=tmp_path / "other", updates=1)
 
