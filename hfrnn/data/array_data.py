@@ -231,7 +231,7 @@ def from_arrays(
     for part, each in of_parts.items():
         parts[part], fewer = scored_part(_joined(each, source), f"the {part} part of {source}")
         left_out += fewer
-    parts = _in_parts(parts, fractions, source, own_test="test" in read, split=split)
+    parts = _in_parts(parts, fractions, source, split)
     if first:
         notes.append("classes count from 1: class 1 is output 0; if they are numbers, use the squared loss")
     notes += [left_out_note(left_out)] if left_out else []
@@ -325,13 +325,10 @@ def _chosen_loss(parts: Mapping[str, UncheckedPart], loss: str, source: str) -> 
 
 
 def _in_parts(
-    given: dict[str, UncheckedPart], fractions: Sequence[float] | None, source: str, own_test: bool, split: Split
+    given: dict[str, UncheckedPart], fractions: Sequence[float] | None, source: str, split: Split
 ) -> dict[str, UncheckedPart]:
-    """Return the parts of sequences; those for training are cut if they are the only ones, or with a test of its own.
-
-    `own_test` says whether the test comes from other files.
-    """
-    if list(given) == ["train"] or (own_test and "valid" not in given):
+    """Return the parts of sequences; those for training are cut if there are none for validation."""
+    if "valid" not in given:
         whole, own = given["train"], {name: part for name, part in given.items() if name == "test"}
         if own and fractions is not None and fractions[2]:
             raise InputError(Message("{0} has its own sequences for the test: give {fractions} that end in 0", source))

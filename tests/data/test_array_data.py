@@ -143,6 +143,13 @@ def test_parts_of_their_own_may_have_other_lengths_and_arrays_are_not_written_to
         np.testing.assert_array_equal(array, before[name])
 
 
+def test_with_only_a_test_part_of_its_own_the_last_sequences_validate() -> None:
+    data = from_memory({**good(), "test_x": X[:1], "test_y": Y[:1]})
+    assert {name: part.sequences for name, part in data.parts.items()} == {"train": N - 1, "valid": 1, "test": 1}
+    with pytest.raises(InputError, match="own sequences for the test"):
+        from_memory({**good(), "test_x": X[:1], "test_y": Y[:1]}, fractions=(0.6, 0.2, 0.2))
+
+
 def test_all_kinds_of_files_hold_the_same_data(tmp_path: Path) -> None:
     arrays = good(mask=RNG.integers(1, 3, size=(N, T)), lengths=np.full(N, T - 1))
     expected = from_memory(arrays)
