@@ -79,6 +79,11 @@ def part_ranges(number: int, fractions: Sequence[float] | None, source: str, nou
     return {"train": (0, first), "valid": (first, second), "test": (second, number)}
 
 
+def own_test_error(source: str, noun: str = "recordings") -> InputError:
+    """Return the error about a share for the test of data that have a test part of their own."""
+    return InputError(Message("{0} has its own {1} for the test: give {fractions} that end in 0", source, noun))
+
+
 def parts_of_recordings(
     given: Mapping[str, Sequence[Any]], split: Split, fractions: Sequence[float] | None, source: str
 ) -> tuple[dict[str, Sequence[Any]], Sequence[float] | None]:
@@ -96,6 +101,8 @@ def parts_of_recordings(
         raise InputError(
             Message("{0} is one recording, and {split:random} puts whole ones into parts: leave it out", source)
         )
+    if "test" in given and checked_fractions(DEFAULT_FRACTIONS if fractions is None else fractions)[2]:
+        raise own_test_error(source)
     order = split.order(len(train))
     assert order is not None
     edges = part_ranges(len(train), fractions, source, "recording")

@@ -24,7 +24,7 @@ from hfrnn.choices import PARTS
 from hfrnn.data.array_files import check_size
 from hfrnn.data.array_shapes import LARGEST, UncheckedPart, as_float64, joined
 from hfrnn.data.linear_memory import Recorded, memory_of
-from hfrnn.data.splits import DEFAULT_FRACTIONS, checked_fractions
+from hfrnn.data.splits import DEFAULT_FRACTIONS, checked_fractions, own_test_error
 from hfrnn.errors import InputError, Message
 from hfrnn.wording import counted, left_out_note
 
@@ -150,7 +150,7 @@ def recording_parts(
         notes += _repeats(found["train"]) if shares[0] < 1 else []
         own_test = {"test": list(found["test"])} if "test" in found else {}
         if own_test and shares[2]:
-            raise InputError(Message("{0} has its own recordings for the test: give {fractions} that end in 0", source))
+            raise own_test_error(source)
         found = _in_blocks(found, cut, shares) if cut.blocks else _by_time(found, burn_in, shares, source)
         found |= own_test
     columns = found["train"][0].inputs.shape[1] + 2 * found["train"][0].targets.shape[1]

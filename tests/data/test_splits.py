@@ -58,6 +58,14 @@ def test_whole_recordings_are_put_into_parts() -> None:
             parts_of_recordings({"train": ["one"]}, Split(wrong), None, "the data")
 
 
+def test_a_test_share_beside_recordings_for_the_test_is_refused() -> None:
+    given = {"train": [f"recording {n}" for n in range(10)], "test": ["own"]}
+    with pytest.raises(InputError, match="own recordings for the test"):
+        parts_of_recordings(given, Split("random"), (0.6, 0.2, 0.2), "the data")
+    found, _ = parts_of_recordings(given, Split("random"), (0.8, 0.2, 0.0), "the data")
+    assert [len(each) for each in found.values()] == [8, 2, 1]
+
+
 @pytest.mark.parametrize(("how", "arrays", "message"), [
     ("stratified", {"y": np.ones((N, 1)) * 0.5}, "are no classes"),
     ("random", {"valid_x": ARRAYS["x"], "valid_y": CLASSES}, "leave .*split"),
