@@ -367,7 +367,12 @@ class _Frame(Sheet):
         self.sha256 = sha256 or self._digest(pandas)
 
     def _digest(self, pandas: Any) -> str:
-        rows = pandas.util.hash_pandas_object(self.frame.reset_index(drop=True)).to_numpy()
+        frame = self.frame.reset_index(drop=True)
+        try:
+            rows = pandas.util.hash_pandas_object(frame).to_numpy()
+        except TypeError:  # a cell cannot be hashed, such as a list: hash the texts of cells
+            frame = frame.apply(lambda column: column.map(str) if column.dtype == object else column)
+            rows = pandas.util.hash_pandas_object(frame).to_numpy()
         return hashlib.sha256(repr(self.names).encode() + rows.tobytes()).hexdigest()
 
     def line(self, row: int) -> int:

@@ -184,3 +184,14 @@ def test_frames_and_excel_files_are_tables(tmp_path):
     pytest.importorskip("openpyxl")
     frame.to_excel(tmp_path / "t.xlsx", index=False)
     np.testing.assert_array_equal(read_table(tmp_path / "t.xlsx", COLUMNS).found[0].inputs, read.found[0].inputs)
+
+
+def test_other_columns_of_a_frame_may_hold_anything():
+    pandas = pytest.importorskip("pandas")
+    for cell in ([1, 2], np.arange(3), {"a": 1}):
+        frame = pandas.DataFrame({"u": [1.0, 2.0], "y": [1.0, 2.0], "note": [cell, "none"]})
+        read = read_table(frame, COLUMNS)
+        assert read.found[0].inputs[:, 0].tolist() == [1, 2]
+        assert read.sha256 != read_table(frame.assign(note=["none", cell]), COLUMNS).sha256
+        with pytest.raises(InputError, match=r"row 0 .* in column 3 \(note\): give numbers"):
+            read_table(frame, TableFormat(["u"], ["note"]))
