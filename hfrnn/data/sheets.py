@@ -10,6 +10,7 @@ import hashlib
 import io
 import math
 import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ GAPS = ("", "nan", "na")
 """What the cell of a target that is not known may hold, in letters of any case."""
 BINARY = (".parquet", ".xlsx")
 """Suffixes of tables that are no texts."""
+_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}([.,]\d{3})+")  # thousands in groups
 _SHOWN = 12  # most names of columns in a message
 
 
@@ -329,13 +331,13 @@ def _float(text: str) -> float | None:
 
 
 def _plain(cell: str, decimal: str, thousands: str) -> str:
-    """Return a number as Python writes it; unchanged if its thousands are not in groups of three digits."""
+    """Return a number as Python writes it; nothing if its other mark is not between groups of three digits."""
     whole, mark, rest = cell.partition(decimal)
-    if thousands and thousands in whole:
-        first, *groups = whole.lstrip("+-").split(thousands)
-        if not (1 <= len(first) <= 3 and all(len(group) == 3 and group.isdecimal() for group in groups)):
-            return cell
-        whole = whole.replace(thousands, "")
+    other = ".,".replace(decimal, "")
+    if other in cell:
+        if not thousands or other in rest or not _GROUPED.fullmatch(whole):
+            return ""
+        whole = whole.replace(other, "")
     return whole + ("." if mark else "") + rest
 
 

@@ -165,6 +165,17 @@ def test_a_cell_that_is_no_number_is_named_by_its_line(tmp_path):
             read_table(write(tmp_path, text), COLUMNS)
 
 
+def test_a_point_in_a_number_with_a_decimal_comma_stands_between_thousands(tmp_path):
+    text = "u;y\n" + "0,5;1\n" * 200
+    cells = [(cell, ",") for cell in ("1.5", "0.125", "1.2345", "1.23.456", "1.5e3", "1,5.5")]
+    for cell, given in (*cells, ("1.234", None)):
+        with pytest.raises(InputError, match=f"line 202 of .* holds '{cell}' .* give numbers with a decimal comma"):
+            read_table(write(tmp_path, f"{text}{cell};1\n"), COLUMNS._replace(decimal=given))
+    path = write(tmp_path, f"{text}1.234.567,5;1\n-12.345;1\n")
+    read = read_table(path, COLUMNS._replace(decimal=","))
+    assert read.found[0].inputs[-2:, 0].tolist() == [1234567.5, -12345]
+
+
 def test_the_numbers_of_a_text_are_those_that_python_reads(tmp_path):
     words = ["0.1", "1e-3", "123456789.123456789", "5e-324", "0.30000000000000004", "1e15", "-7"]
     path = write(tmp_path, "u,y\n" + "".join(f"{word},1\n" for word in words))
