@@ -26,6 +26,7 @@ from hfrnn.errors import (
     CheckpointError,
     HfrnnError,
     HfrnnWarning,
+    InputError,
     Message,
     MissingExtraError,
     NonFiniteError,
@@ -242,6 +243,10 @@ class Trainer(TrainingRun):
             refuse_options_of_others(config)
         self.ranks, config = ranks, prepared(ranks, config)
         self.source = open_source(config, folder, given)
+        if config.patience is not None and self.source.validation is None:
+            raise InputError(
+                Message("{patience} is {0}, which counts validations: give a validation part", config.patience)
+            )
         chosen = self.source.chosen.items()
         config = config.completed(**{n: each for n, each in chosen if n not in config.given and config.uses(n)})
         self.vocabulary = self.source.vocabulary

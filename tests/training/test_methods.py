@@ -245,6 +245,8 @@ NOT_ONLINE = ("l2", "clip_value", "clip_norm", "clip_error", "max_norm", "update
     ({**ONLINE, "schedule": "cosine"}, "schedule= is cosine, which optimizer='online' does not have"),
     ({**ONLINE, "schedule": "divide", "fractions": (1, 0, 0)}, "give a validation part"),
     ({"schedule": "halve", "fractions": (1, 0, 0)}, "schedule= is halve, which watches the validation loss"),
+    ({"patience": 3, "fractions": (1, 0, 0)}, "^patience= is 3, which counts validations: give a validation part$"),
+    ({"optimizer": "hf", "patience": 3, "fractions": (1, 0, 0)}, "^patience= is 3, which counts validations"),
     ({"optimizer": "adam", "nesterov": True}, "nesterov= was given, and optimizer= is adam: it is for"),
     ({"optimizer": "soap", "momentum": 0.5}, "momentum= was given, and optimizer= is soap: it is for"),
     ({"optimizer": "muon", "nesterov": True}, "nesterov= was given, and optimizer= is muon: it is for"),
