@@ -292,7 +292,8 @@ def _trials(net: Network, theta: Array, given: Given, by: str | None) -> dict[st
     def accuracy(batch: Batch) -> dict[str, Any]:
         if not net.head.integer_targets:
             return {}
-        return {"trial_accuracy": score(net, theta, at_last_step(batch), given.names).overall["accuracy"]}
+        last = score(net, theta, at_last_step(batch), given.names, given.scaling)
+        return {"trial_accuracy": last.overall["accuracy"]}
 
     def figures_of(batch: Batch) -> dict[str, Any]:
         found = score(net, theta, batch, given.names, given.scaling)

@@ -72,6 +72,16 @@ def test_figures_of_conditions_and_of_last_answers_are_those_counted_by_hand(tmp
             assert row["trial_accuracy"] == pytest.approx(right[at, data["lengths"][at] - 1].mean())
 
 
+def test_the_accuracy_of_trials_of_a_run_that_scales_is_that_of_scaled_inputs(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, 60)
+    x = 1000 + 50 * kind[:, None, None] + rng.standard_normal((60, 1, 2))  # one step: every figure is that of the last
+    np.savez(tmp_path / "data.npz", x=x, y=kind[:, None])
+    run = hfrnn.train(data=tmp_path / "data.npz", standardize=True, out=tmp_path / "run", **{**TRAINED, "updates": 60})
+    found = json.loads(call("evaluate", run.folder, tmp_path / "data.npz", "--json").stdout)
+    assert found["trial_accuracy"] == found["accuracy"] > 0.9
+
+
 def label(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
