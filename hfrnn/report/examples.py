@@ -37,7 +37,7 @@ def read_examples(folder: RunFolder) -> dict[str, Any] | None:
         net, theta, _ = load(folder.path)
         if net.head.integer_targets and not kind.has_parts:
             return None
-        given = own_sequences(folder)
+        given = own_sequences(folder, washout=folder.config().values.get("washout"))
         batch = _first_steps(given.batch)
         predicted = predict(net, theta, batch, scaling=given.scaling)
         words = ""
@@ -67,7 +67,8 @@ def _first_steps(batch: Batch) -> Batch:
     part, T = batch.columns(0, min(SEQUENCES, batch.B)), min(batch.T, STEPS)
     weights = None if part.weights is None else part.weights[:T]
     lengths = None if part.lengths is None else np.minimum(part.lengths, T)
-    return Batch(part.inputs[:T], None if part.targets is None else part.targets[:T], weights, lengths)
+    targets = None if part.targets is None else part.targets[:T]
+    return Batch(part.inputs[:T], targets, weights, lengths, part.initial_state)
 
 
 def _numbers(values: HostArray) -> list[float | None]:

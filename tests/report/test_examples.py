@@ -55,6 +55,25 @@ def test_examples_of_scaled_arrays_are_in_the_units_of_the_data(arrays: Path) ->
             np.testing.assert_allclose(known, given.batch.targets[:length, b, k][scored], rtol=1e-4)
 
 
+def test_examples_begin_in_the_given_states_and_leave_out_the_washout(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x, state = rng.standard_normal((20, 12, 1)), 3 * rng.standard_normal((20, 4))
+    np.savez(tmp_path / "data.npz", x=x, y=x.cumsum(axis=1), initial_state=state)
+    hfrnn.train(
+        data=tmp_path / "data.npz", arch="rnn", hidden=4, optimizer="adam", updates=1, washout=5,
+        out=tmp_path / "run", threads=1, backend="numpy",
+    )  # fmt: skip
+    given = own_sequences(RunFolder(tmp_path / "run"), washout=5)
+    net, theta, _ = hfrnn.load(tmp_path / "run")
+    found = read_examples(RunFolder(tmp_path / "run"))
+    assert found is not None
+    assert found["score"].startswith(f"RMSE {hfrnn.score(net, theta, given.batch).overall['rmse']:#.4g}")
+    outputs = predict(net, theta, given.batch).outputs
+    for b, each in enumerate(found["sequences"]):
+        np.testing.assert_allclose(each["predictions"][0], outputs[:, b, 0], rtol=1e-4)
+        assert [value is None for value in each["targets"][0]] == [True] * 5 + [False] * 7
+
+
 def test_a_task_of_real_values_has_examples_and_a_text_has_none(runs: dict[str, Path]) -> None:
     found = read_examples(RunFolder(runs["task"]))
     assert found is not None
