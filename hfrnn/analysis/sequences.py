@@ -183,8 +183,7 @@ def file_sequences(
     if washout is not None and options.get("window") is not None:
         options["window"] = max(options["window"], washout + 1)  # a file is not cut
     read = own.read_file(options, path, net.n_out, net.loss_name)
-    if read.times is not None and len(read.times) > 1:
-        check_rates([float(folder.versions().get("step", 0)), float(np.median(np.diff(read.times)))], path)
+    check_rates([float(folder.versions().get("step", 0)), read.step], path)
     targets = _counted_from_zero(read, int(folder.versions().get("first_class", 0)), path)
     batch = Batch(read.inputs, targets, read.weights, read.lengths, read.initial_state)
     if washout and read.burn_in != washout and targets is not None:

@@ -86,6 +86,10 @@ def test_predictions_have_the_times_of_the_table_and_refuse_another_rate(tmp_pat
     assert [line.split(",")[:2] for line in lines[1:4]] == [["1", "0.0"], ["2", "0.5"], ["3", "1.0"]]
     other = table(tmp_path, "b.csv", 80, 0, time=0.25)
     assert "resample them to one rate" in refused("predict", "run", other, "-o", "more.csv")
+    head, *lines = (tmp_path / "b.csv").read_text().splitlines()
+    late = [f"{100 + 0.25 * n},{line.partition(',')[2]}" for n, line in enumerate(lines)]
+    (tmp_path / "two.csv").write_text("\n".join([head, *lines, *late]) + "\n")  # the time jumps: two recordings
+    assert "two.csv has a step of 0.25" in refused("evaluate", "run", "two.csv")
 
 
 def test_rows_of_a_file_are_scored_as_a_file_of_these_rows(tmp_path):

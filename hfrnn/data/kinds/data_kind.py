@@ -26,10 +26,10 @@ class Reading(NamedTuple):
     """The sequences of a file that a command reads for a trained network, time-major, in the units of the data.
 
     `targets` is None if there are none; `note` says why. A recording is one sequence, from a file without an axis of
-    sequences; its first `burn_in` steps are not scored. Only tables have names of columns, `times` if a column holds
-    them, and `ahead`: the rows from an input to the target that it predicts. `conditions` (steps, sequences) are
-    strings from a column, if one was asked for. `initial_state` (sequences, n) holds the states before the first steps,
-    if the file has them.
+    sequences; its first `burn_in` steps are not scored. Only tables have names of columns, `times` of one recording if
+    a column holds them, and `ahead`: the rows from an input to the target that it predicts. `conditions` (steps,
+    sequences) are strings from a column, if one was asked for. `initial_state` (sequences, n) holds the states before
+    the first steps, if the file has them. `step` is the time between two rows, if a column of a table says it.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Reading(NamedTuple):
     times: NDArray[Any] | None = None
     conditions: NDArray[Any] | None = None
     initial_state: NDArray[Any] | None = None
+    step: float | None = None
 
 
 class Shown(NamedTuple):
