@@ -112,6 +112,19 @@ def test_conditions_of_the_rows_of_a_table_and_of_recordings(tmp_path: Path) -> 
     assert lines[4].split()[:3] == ["kind", "trials", "steps"]
 
 
+def test_a_recording_shorter_than_the_rows_ahead_has_no_conditions(tmp_path: Path) -> None:
+    rows = [(r, "ab"[k % 2], 0.1 * k) for r, n in (("long", 60), ("short", 2)) for k in range(n)]
+    (tmp_path / "both.csv").write_text("trial,kind,u,y\n" + "".join(f"{r},{k},{u},{u}\n" for r, k, u in rows))
+    (tmp_path / "long.csv").write_text("trial,kind,u,y\n" + "".join(f"{r},{k},{u},{u}\n" for r, k, u in rows[:60]))
+    options = {"inputs": "u", "targets": "y", "window": 10, "recording": "trial", "ahead": 3}
+    run = hfrnn.train(data=str(tmp_path / "long.csv"), out=tmp_path / "run", **options, **TRAINED).folder
+    both, alone = (
+        json.loads(call("evaluate", run, tmp_path / f"{name}.csv", "--by", "kind", "--json").stdout)
+        for name in ("both", "long")
+    )
+    assert both["conditions"] == alone["conditions"]
+
+
 @pytest.mark.parametrize("ahead", [0, 3])
 def test_conditions_of_the_windows_of_own_tables_are_those_of_the_rows_with_the_targets(
     tmp_path: Path, ahead: int

@@ -249,7 +249,7 @@ def _conditions(rows: Sequence[Sequence[str]], ahead: int) -> Any:
 
     found = np.full((max(map(len, rows)), len(rows)), "", dtype=object)
     for n, names in enumerate(rows):
-        found[: len(names) - ahead, n] = names[ahead:]
+        found[: max(len(names) - ahead, 0), n] = names[ahead:]
     return found
 
 
