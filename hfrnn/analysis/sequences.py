@@ -264,6 +264,7 @@ def evaluate_sequences(
             given = with_estimates(net, theta, given, estimate_state, washout or 0)
         if given.recording:
             _check_recording(given)
+        given = _numbered(given) if by == EACH else given
         given, left_out = _scored_only(given)
         found = {"data": path, **_scores(net, theta, given, ("sequences", "loss"), outputs=True)}
         found |= {"left_out": left_out} if left_out else {}
@@ -278,6 +279,7 @@ def evaluate_sequences(
     given, source = _own(config, folder, part, cut, by)
     if estimate_state is not None:
         given = with_estimates(net, theta, given, estimate_state, washout or 0)
+    given = _numbered(given) if by == EACH else given
     what, *names = source.score_names
     found = {what: config.data, "part": part, **_scores(net, theta, given, names, outputs=source.scores_outputs)}
     if not source.scores_outputs:
@@ -301,11 +303,14 @@ def _trials(net: Network, theta: Array, given: Given, by: str | None) -> dict[st
     found = accuracy(given.batch)
     if by is None:
         return found
-    labels, most = given.conditions, MOST_CONDITIONS
-    if by == EACH:
-        labels, most = np.arange(given.batch.B).astype(str), given.batch.B
-    assert labels is not None
-    return {**found, "by": by, "conditions": by_condition(labels, given.batch, figures_of, most)}
+    assert given.conditions is not None
+    most = given.batch.B if by == EACH else MOST_CONDITIONS
+    return {**found, "by": by, "conditions": by_condition(given.conditions, given.batch, figures_of, most)}
+
+
+def _numbered(given: Given) -> Given:
+    """Return sequences whose conditions are their numbers, counted from 0."""
+    return given._replace(conditions=np.arange(given.batch.B).astype(str))
 
 
 def _own_conditions(source: Source, config: TrainConfig, part: str, by: str) -> HostArray:

@@ -82,6 +82,13 @@ def test_the_accuracy_of_trials_of_a_run_that_scales_is_that_of_scaled_inputs(tm
     assert found["trial_accuracy"] == found["accuracy"] > 0.9
 
 
+def test_sequences_keep_their_numbers_where_others_have_no_scored_step(tmp_path: Path) -> None:
+    trials(tmp_path, False)
+    run = hfrnn.train(data=str(tmp_path / "trials.npz"), out=tmp_path / "run", **TRAINED).folder
+    found = json.loads(call("evaluate", run, tmp_path / "trials.npz", "--by", "sequence", "--json").stdout)
+    assert list(found["conditions"]) == [str(n) for n in range(30) if n != 7]
+
+
 def label(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
