@@ -11,6 +11,7 @@ import click
 from hfrnn.cli.arguments import check_force, check_picture, checked_outputs, force_option, kernel_option, write_outputs
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.evaluate import part_option, which_option
+from hfrnn.cli.free_runs import columns_of
 from hfrnn.cli.output import say, say_json
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
@@ -221,6 +222,7 @@ def lyapunov(
     from hfrnn import dynamics
     from hfrnn.live_line import working
     from hfrnn.runs.folder import RunFolder
+    from hfrnn.sources.open import open_source
 
     check_force(force, plot, "--plot")
     if sequences < 1:
@@ -243,10 +245,12 @@ def lyapunov(
     if count is not None and not 1 <= count <= size:
         entries = f"the state of the network has {size} entries, which is the number of exponents"
         raise InputError(f"--count is {count}, and {entries}: give 1 to {size}")
+    columns = None if free_run is None else columns_of(folder, open_source(folder.config(), folder), net, None)
     with working() as show:
         found = dynamics.lyapunov(
             net, theta, inputs, batch.initial_state, min(EXPONENTS, size) if count is None else count,
             free_steps=free_run, scaling=scaling, washout=washout, seed=seed, progress=partial(show, "steps"),
+            feedback=columns,
         )  # fmt: skip
     if step is None and "step" in folder.versions():
         step = float(folder.versions()["step"])

@@ -24,7 +24,7 @@ from hfrnn.checks import count, function
 from hfrnn.data.scaling import Scaling
 from hfrnn.dynamics.state_vectors import Clock
 from hfrnn.dynamics.transition import Transition
-from hfrnn.engine.feedback import make_feedback
+from hfrnn.engine.feedback import FedInputs, Feedback, make_feedback
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, Message, NonFiniteError
 from hfrnn.wording import counted
@@ -68,7 +68,7 @@ class Lyapunov:
 def lyapunov(
     net: Network, theta: Array, inputs: Any, state: Any = None, k: int | None = None, *, free_steps: int | None = None,
     scaling: Scaling | None = None, washout: int | None = None, seed: int = 0,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Callable[[int, int], object] | None = None, feedback: FedInputs | None = None,
 ) -> Lyapunov:  # fmt: skip
     """Compute Lyapunov exponents along the trajectory that inputs drive, or along a free run after them.
 
@@ -94,6 +94,9 @@ def lyapunov(
         Seed of the first directions, 0 or more.
     progress : callable, optional
         Called with the number of steps done so far and the number in all.
+    feedback : sequence of int or None, optional
+        For each output, the input that it is one step later in a free run, as for `hfrnn.free_run`; every input must be
+        fed back. By default the outputs are the inputs, all of them in the same order.
 
     Returns
     -------
@@ -139,14 +142,33 @@ def lyapunov(
             "{washout!s} is {0:,}, and there are {1}: give a smaller number, or more steps", washout,
             counted(total, "step"),
         ))  # fmt: skip
+    loop = None if free_steps is None and feedback is None else _loop(step.net, series, feedback, scaling)
     rng = np.random.default_rng(seed)
     with np.errstate(over="ignore", invalid="ignore"):  # states that are not finite are refused
         tell = progress or (lambda done, of: None)
         if free_steps is None:
             grown = _driven(step, series, given, k, rng, tell)
         else:
-            grown = _free(step, series, given, k, rng, free_steps, scaling, tell)
+            assert loop is not None
+            grown = _free(step, series, given, k, rng, free_steps, loop, tell)
     return _averaged(grown[washout:])
+
+
+def _loop(net: Network, series: HostArray, columns: FedInputs | None, scaling: Scaling | None) -> Feedback:
+    """Return the feedback of a free run without data; raise InputError unless every input is fed back."""
+    if net.loss_name != "squared" or (columns is None and net.n_in != net.n_out) or series.ndim == 2:
+        raise InputError(
+            f"the outputs of this network cannot be its inputs: n_in is {net.n_in}, n_out is {net.n_out} and the "
+            f"loss is {net.loss_name!r}; a free run needs real inputs, as many real outputs, and the loss 'squared'"
+        )
+    loop = make_feedback(net, columns, scaling)
+    if not loop.whole:
+        verb = "is" if len(loop.inputs) == 1 else "are"
+        raise InputError(
+            f"{len(loop.inputs)} of {counted(net.n_in, 'input')} {verb} fed back, and the exponents of a free run need "
+            "all of them: compute those that the inputs of the data drive"
+        )
+    return loop
 
 
 def _averaged(grown: HostArray) -> Lyapunov:
@@ -206,19 +228,15 @@ def _driven(
 
 def _free(
     step: Transition, series: HostArray, given: tuple[HostArray, Clock], k: int, rng: np.random.Generator, steps: int,
-    scaling: Scaling | None, tell: Callable[[int, int], object],
+    loop: Feedback, tell: Callable[[int, int], object],
 ) -> HostArray:  # fmt: skip
     """Return the logarithms of growth (steps, B, k) along a free run, in the space of states and next inputs."""
     net, (h, clock), B, n = step.net, given, series.shape[1], step.n
-    if net.loss_name != "squared" or net.n_in != net.n_out or series.ndim == 2:
-        raise InputError(
-            f"the outputs of this network cannot be its inputs: n_in is {net.n_in}, n_out is {net.n_out} and the "
-            f"loss is {net.loss_name!r}; a free run needs real inputs, as many real outputs, and the loss 'squared'"
-        )
-    loop = make_feedback(net, None, scaling)
 
     def next_input(z: HostArray) -> HostArray:
-        return loop.gain * z + loop.offset
+        x = np.empty((len(z), net.n_in))
+        loop.write(z, x)
+        return x
 
     handed: list[HostArray] = []
     for inputs in series:
@@ -229,7 +247,8 @@ def _free(
         after, handed, clock = step.forward(_copies(h, k), _copies(x, k), clock, records=True)
         rows = _rows(Q)
         tangents, Rhanded = step.tangents(rows[:, :n], rows[:, n:])
-        Rx = loop.gain * step.output_tangents(handed, Rhanded)
+        Rx = np.empty((len(rows), net.n_in))
+        Rx[:, loop.inputs] = loop.gain * step.output_tangents(handed, Rhanded)[:, loop.outputs]
         h, x = after[:B], next_input(step.outputs([each[:B] for each in handed]))
         _check_finite(h, t + 1)
         Q, grown[t] = _orthonormal(_directions(np.concatenate([tangents, Rx], axis=1), B))

@@ -69,6 +69,22 @@ def test_exponents_of_a_run(folder: Path) -> None:
     assert "per time" in call("lyapunov", folder / "loop", "--free-run", 60, "--step", 0.5).stdout
 
 
+def test_a_free_run_feeds_the_columns_that_are_inputs_and_targets(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal((200, 4))
+    np.savetxt(tmp_path / "data.csv", values, delimiter=",", header="a,b,c,d", comments="")
+    how = {"text": None, "data": str(tmp_path / "data.csv"), "inputs": ["a", "b"], "window": 20}
+    how |= {"arch": "rnn", "standardize": False}
+    for name, targets in (("crossed", ["b", "a"]), ("others", ["c", "d"])):
+        tiny_train(tmp_path, name, **how, targets=targets)
+    arguments = ["--free-run", 60, "--symbols", 20, "--sequences", 1, "--json"]
+    found = json.loads(call("lyapunov", tmp_path / "crossed", *arguments).stdout)["exponents"]
+    objective, theta, _ = hfrnn.load_objective(str(tmp_path / "crossed"), symbols=20)
+    inputs = objective.batch.padded().inputs
+    expected = hfrnn.dynamics.lyapunov(objective.net, theta, inputs, free_steps=60, feedback=[1, 0])
+    np.testing.assert_allclose(found, expected.exponents, rtol=1e-6)
+    assert "reads a, b and predicts c, d" in refused("lyapunov", tmp_path / "others", *arguments)
+
+
 def test_exponents_begin_in_the_states_of_the_data(tmp_path: Path) -> None:
     x, rows = np.random.default_rng(0).standard_normal((6, 12, 1)), np.linspace(-1, 1, 18).reshape(6, 3)
     np.savez(tmp_path / "data.npz", x=x, y=x, initial_state=rows)

@@ -56,6 +56,24 @@ def test_exponents_of_a_free_run_are_those_of_the_closed_loop() -> None:
     assert np.log(z[-1] / z[-2]) == pytest.approx(found.exponents[0], abs=1e-9)
 
 
+def test_outputs_become_the_inputs_that_feedback_names() -> None:
+    rng, scaling = np.random.default_rng(0), Scaling(np.zeros(2), np.array([2.0, 0.5]), np.ones(2), np.full(2, 3.0))
+    net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=3, loss="squared", dtype="float64")
+    plain = hfrnn.Network(**{**net.config, "n_out": 2})
+    theta, same = net.init(seed=0), plain.init(seed=0)
+    net.views(theta)["output.W_y0"][...] = W = rng.standard_normal((3, 3))
+    plain.views(same)["output.W_y0"][...] = W[:, [2, 0]]
+    for name in ("layer0.W_x", "layer0.W_h", "layer0.b"):
+        plain.views(same)[name][...] = net.views(theta)[name]
+    inputs = rng.standard_normal((4, 1, 2))
+    wide = Scaling(scaling.input_mean, scaling.input_deviation, np.ones(3), np.full(3, 3.0))
+    crossed = lyapunov(net, theta, inputs, free_steps=50, scaling=wide, feedback=[1, None, 0])
+    expected = lyapunov(plain, same, inputs, free_steps=50, scaling=scaling)
+    np.testing.assert_allclose(crossed.exponents, expected.exponents, atol=1e-12)
+    with pytest.raises(hfrnn.InputError, match="1 of 2 inputs is fed back"):
+        lyapunov(net, theta, inputs, free_steps=50, feedback=[1, None, None])
+
+
 def test_a_direct_term_is_part_of_the_closed_loop() -> None:
     options = {"units": 1, "bias": False, "output_bias": False, "feedthrough": True, "dtype": "float64"}
     net = hfrnn.Network("state-space", 2, 4, 2, "squared", **options)

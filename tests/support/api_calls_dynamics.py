@@ -11,6 +11,7 @@ from hfrnn import dynamics
 from hfrnn.data.scaling import Scaling
 
 from .api_calls import SEED, B, Call, T, batch, real, squared, theta, tried
+from .api_calls_curvature import LOOP
 from .wrong_values import array, costly, count, instance, nothing, number
 
 
@@ -68,7 +69,8 @@ CALLS: list[Call] = [
     tried(dynamics.FixedPoints.linearized, {"self": found, "p": 0}, p=count(0, 0)),
     tried(dynamics.lyapunov, {**KNOWN, "inputs": real, "state": state}, net=NET, inputs=SERIES,
         state=STATE.but({"one entry less": False}).or_none(), k=count(1, 2).or_none(),
-        free_steps=costly(count(1)).or_none(), scaling=SCALING, washout=count(0, T - 1).or_none(), seed=SEED),
+        free_steps=costly(count(1)).or_none(), scaling=SCALING, washout=count(0, T - 1).or_none(), seed=SEED,
+        feedback=LOOP.but({"right": False})),  # not all inputs are fed back
     tried(dynamics.trajectories, {**KNOWN, "batch": batch}, net=NET, conditions=CONDITIONS, scaling=SCALING),
     tried(dynamics.Trajectories.means, {"self": trajectories, "condition": "side"}, condition=nothing()),
     tried(dynamics.Trajectories.components, {"self": trajectories}, k=count(1, 2).or_none()),
