@@ -159,6 +159,12 @@ def _sequences(run: str, which: str, part: str | None, symbols: int, seed: int) 
     return objective.net, load_run(RunFolder(run), which).theta, batch.padded(), about
 
 
+def _name_of(about: str, batch: Any) -> str:
+    """Return the name of the data in a description of random sequences, without the numbers of sequences and steps."""
+    steps = batch.T * batch.B if batch.lengths is None else int(batch.lengths.sum())
+    return about.partition(" of ")[2].rpartition(f", {counted(steps, 'step')}")[0]
+
+
 def _constant_inputs(folder: Any, net: Any, batch: Any, given: str | None) -> tuple[Any, str]:
     """Return the constant inputs as the network reads them, and as a person reads them."""
     import numpy as np
@@ -236,6 +242,7 @@ def lyapunov(
     if plot is not None:
         check_picture(plot)
     net, theta, batch, about = _sequences(run, which, part, symbols, seed)
+    data = _name_of(about, batch)
     batch = batch.columns(0, min(sequences, batch.B))
     length = batch.T if batch.lengths is None else int(batch.lengths.min())
     scaling, inputs = folder.scaling(), batch.inputs[:length]
@@ -260,8 +267,8 @@ def lyapunov(
         paths = dynamics.trajectories(net, theta, batch)
         kind = plot.rpartition(".")[2].lower()
         outputs["plot"].write(exponents_picture(found, paths, step, kind, net.describe()))
-    about = f"{counted(found.sequences, 'sequence')} of {about.partition(' of ')[2].rpartition(',')[0]}"
-    about += f", {counted(found.steps, 'free step' if free_run else 'step')} each"
+    about = f"{counted(found.sequences, 'sequence')} of {data}, "
+    about += f"{counted(found.steps, 'free step' if free_run else 'step')} each"
     if as_json:
         figures = {"exponents": found.exponents.tolist(), "errors": found.errors.tolist(), "step": step}
         say_json({"network": net.describe(), "data": about, **figures, "dimension": found.dimension})

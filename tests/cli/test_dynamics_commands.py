@@ -58,7 +58,7 @@ def test_inputs_are_in_units_of_the_data_or_a_symbol(folder: Path) -> None:
 
 def test_exponents_of_a_run(folder: Path) -> None:
     out = call("lyapunov", folder / "book", "--count", 2, "--sequences", 3).stdout
-    assert "3 sequences" in out
+    assert out.splitlines()[1] == "3 sequences of the train part of text.txt, 9 steps each"
     assert out.splitlines()[-1].split()[0] == "2"
     found = json.loads(call("lyapunov", folder / "loop", "--free-run", 60, "--step", 0.5, "--json").stdout)
     assert len(found["exponents"]) == 4
