@@ -169,10 +169,13 @@ def _constant_inputs(folder: Any, net: Any, batch: Any, given: str | None) -> tu
     """Return the constant inputs as the network reads them, and as a person reads them."""
     import numpy as np
 
+    from hfrnn.arrays.backend import get_backend
+
     if batch.symbols:
         vocabulary = folder.vocabulary()
         if given is None:
-            symbol = int(np.bincount(np.asarray(batch.inputs).reshape(-1)).argmax())
+            exists, read = batch.exists(get_backend("numpy")), np.asarray(batch.inputs)
+            symbol = int(np.bincount(read.reshape(-1) if exists is None else read[exists]).argmax())
         elif vocabulary is None:
             if not given.isdecimal():
                 raise InputError(f"--input is {given}: give the number of a symbol, 0 to {net.n_in - 1}")

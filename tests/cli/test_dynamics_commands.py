@@ -56,6 +56,14 @@ def test_inputs_are_in_units_of_the_data_or_a_symbol(folder: Path) -> None:
     assert "inputs 'e'" in call("fixed-points", folder / "book", "--starts", 5, "--input", "e").stdout
 
 
+def test_the_padding_holds_no_frequent_symbol(tmp_path: Path) -> None:
+    x, lengths = np.zeros((10, 12), int), np.array([12] + [3] * 9)
+    x[np.arange(12) < lengths[:, None]] = np.array([1, 2, 2])[np.arange(39) % 3]
+    np.savez(tmp_path / "data.npz", x=x, y=(x[:, :, None] == 2) * 1.0, lengths=lengths)
+    tiny_train(tmp_path, text=None, data=str(tmp_path / "data.npz"), arch="rnn")
+    assert "inputs 2" in call("fixed-points", tmp_path / "run", "--starts", 5).stdout
+
+
 def test_exponents_of_a_run(folder: Path) -> None:
     out = call("lyapunov", folder / "book", "--count", 2, "--sequences", 3).stdout
     assert out.splitlines()[1] == "3 sequences of the train part of text.txt, 9 steps each"
