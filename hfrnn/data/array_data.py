@@ -41,7 +41,7 @@ from hfrnn.data.named_arrays import (
 )
 from hfrnn.data.ragged import RaggedPool, first_rows
 from hfrnn.data.spikes import binned_trials
-from hfrnn.data.splits import BY_ORDER, Split, part_ranges, parts_of_recordings
+from hfrnn.data.splits import BY_ORDER, Split, own_test_error, part_ranges, parts_of_recordings
 from hfrnn.data.windows import Cut, Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.losses import LOSSES
@@ -331,7 +331,7 @@ def _in_parts(
     if "valid" not in given:
         whole, own = given["train"], {name: part for name, part in given.items() if name == "test"}
         if own and fractions is not None and fractions[2]:
-            raise InputError(Message("{0} has its own sequences for the test: give {fractions} that end in 0", source))
+            raise own_test_error(source, "sequences")
         edges = part_ranges(whole.lengths.size, fractions, source, "sequence")
         classes = _classes_of(whole, source) if split.how == "stratified" else None
         order = split.order(whole.lengths.size, classes)

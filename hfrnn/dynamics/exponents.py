@@ -142,7 +142,9 @@ def lyapunov(
             "{washout!s} is {0:,}, and there are {1}: give a smaller number, or more steps", washout,
             counted(total, "step"),
         ))  # fmt: skip
-    loop = None if free_steps is None and feedback is None else _loop(step.net, series, feedback, scaling)
+    if feedback is not None and free_steps is None:
+        raise InputError(Message("{feedback} was given without {free_steps}: it is for a free run, so leave it out"))
+    loop = None if free_steps is None else _loop(step.net, series, feedback, scaling)
     rng = np.random.default_rng(seed)
     with np.errstate(over="ignore", invalid="ignore"):  # states that are not finite are refused
         tell = progress or (lambda done, of: None)
