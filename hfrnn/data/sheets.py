@@ -21,7 +21,17 @@ from numpy.typing import NDArray
 from hfrnn.checks import near_hint
 from hfrnn.data.array_files import check_size, file_content
 from hfrnn.data.array_shapes import LARGEST
-from hfrnn.data.table_text import BLANK, Written, decoded, how_written, is_number, ragged
+from hfrnn.data.table_text import (
+    BLANK,
+    Written,
+    column_name,
+    decoded,
+    head_rows,
+    how_written,
+    is_number,
+    ragged,
+    units_note,
+)
 from hfrnn.errors import InputError, Message, MissingExtraError
 from hfrnn.option import argument
 from hfrnn.wording import counted, one_line, some_of
@@ -31,6 +41,7 @@ GAPS = ("", "nan", "na")
 BINARY = (".parquet", ".xlsx")
 """Suffixes of tables that are no texts."""
 _GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}([.,]\d{3})+")  # thousands in groups
+_NO_NAMES = " (its first line holds numbers only, so it is data)"
 _SHOWN = 12  # most names of columns in a message
 
 
@@ -47,7 +58,7 @@ class TableFormat(NamedTuple):
     time: str | None = None  # the column of times
     decimal: str | None = None  # the decimal mark; None to find it
     missing: Sequence[str] = ()  # further cells that mean a missing value
-    skip_rows: int = 0  # lines of a text before the table
+    skip_rows: int = 0  # lines of a text or an Excel file before the table
     fill: str | None = None  # what inputs with gaps become: "previous" or "linear"; None refuses them
     rows: tuple[int | None, int | None] = (None, None)  # the rows that are read, counted from 0
     bin: float | None = None  # seconds of a bin; the rows are then events, and `inputs` and `targets` name units
@@ -167,10 +178,11 @@ def _comma_hint(piece: str, names: Sequence[str]) -> str:
 def sheet_of(table: Any, form: TableFormat) -> Sheet:
     """Return the cells of a path or a DataFrame."""
     if not isinstance(table, str | os.PathLike):
-        return _Frame(table, "the DataFrame", form.missing)
+        return _Frame(table, "the DataFrame", form)
     content = file_content(table)
     if str(table).lower().endswith(BINARY):
-        return _Frame(_binary_frame(content, table), table, form.missing, hashlib.sha256(content).hexdigest())
+        digest, excel = hashlib.sha256(content).hexdigest(), str(table).lower().endswith(".xlsx")
+        return (_Excel if excel else _Frame)(_binary_frame(content, table, excel), table, form, digest)
     return _Text(content, table, form)
 
 
@@ -193,7 +205,7 @@ class _Text(Sheet):
 
     def _hint(self) -> str:
         if not self.names:
-            return " (its first line holds numbers only, so it is data)"
+            return _NO_NAMES
         first = next((line for line in io.StringIO(self.text) if line.strip()), "")
         if first.lstrip().startswith("#"):
             return " (its first line is read as the names of the columns; comment lines are not read, so delete them)"
@@ -351,7 +363,7 @@ def frame_of(columns: Mapping[str, NDArray[Any]]) -> Any:
 class _Frame(Sheet):
     """A DataFrame."""
 
-    def __init__(self, frame: Any, path: Any, missing: Sequence[str], sha256: str = "") -> None:
+    def __init__(self, frame: Any, path: Any, form: TableFormat, sha256: str = "") -> None:
         import pandas
 
         if not isinstance(frame, pandas.DataFrame):
@@ -364,8 +376,8 @@ class _Frame(Sheet):
         self.frame, self.path, self.columns = frame, path, len(frame.columns)
         self.notes, self.repeated = [], []
         self.names = self.named([str(each).strip() for each in frame.columns], self.columns)
-        self.gaps = {each.strip().lower() for each in missing}
-        self.values_missing = sorted({float(each) for each in missing if _float(each) is not None})
+        self.gaps = {each.strip().lower() for each in form.missing}
+        self.values_missing = sorted({float(each) for each in form.missing if _float(each) is not None})
         self.sha256 = sha256 or self._digest(pandas)
 
     def _digest(self, pandas: Any) -> str:
@@ -419,15 +431,34 @@ class _Frame(Sheet):
         return [list(self.frame.iloc[:, column]) for column in columns]
 
 
-def _binary_frame(content: bytes, path: Any) -> Any:
-    """Return the table of a Parquet or Excel file."""
+class _Excel(_Frame):
+    """A sheet of an Excel file. What stands above its rows is found as in a text."""
+
+    def __init__(self, cells: Any, path: Any, form: TableFormat, sha256: str) -> None:
+        cells = cells.iloc[form.skip_rows :]
+        filled = cells.notna().any(axis=1).to_numpy()
+        if not filled.any():
+            raise InputError(f"{path} has no rows: give a table of numbers")
+        first = int(np.argmax(filled))
+        top = [["" if cell != cell else cell for cell in row] for row in cells.iloc[first : first + 3].to_numpy()]
+        # a date or a truth value is no name, so it counts as a number
+        named, has_units = head_rows([[cell if isinstance(cell, str) else "0" for cell in row] for row in top])
+        super().__init__(cells.iloc[first + named + has_units :].infer_objects(), path, form, sha256)
+        self.names = self.named([column_name(str(cell)) for cell in top[0]], self.columns) if named else ()
+        self.hint = "" if named else _NO_NAMES
+        if has_units:
+            self.notes.append(units_note(form.skip_rows + first + 2, [*map(str, top[1])]))
+
+
+def _binary_frame(content: bytes, path: Any, excel: bool) -> Any:
+    """Return the table of a Parquet file, or all cells of an Excel file."""
     import pandas
 
-    excel = str(path).lower().endswith(".xlsx")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return pandas.read_excel(io.BytesIO(content)) if excel else pandas.read_parquet(io.BytesIO(content))
+            stream = io.BytesIO(content)
+            return pandas.read_excel(stream, header=None, dtype=object) if excel else pandas.read_parquet(stream)
     except ImportError as error:
         package = "openpyxl" if excel else "pyarrow"
         raise MissingExtraError(f"{path} needs the package {package}: pip install {package}") from error

@@ -75,23 +75,36 @@ def how_written(text: str, path: object, decimal: str | None = None, skip: int =
         raise InputError(f"{path} has no rows: give a table of numbers")
     separator = _separator(lines, decimal)
     rows = list(cells(lines, separator))
-    first = [_name(cell) for cell in rows[0]]
-    plain = any(map(is_number, first)) and all(is_number(cell) or _is_gap(cell) for cell in first)
-    names = () if plain else tuple(first)
-    body = rows if plain else rows[1:]
-    begin = skip + _line_of(text, skip, 0 if plain else 1)
+    first = [column_name(cell) for cell in rows[0]]
+    named, has_units = head_rows(rows)
+    names = tuple(first) if named else ()
+    body = rows[1:] if named else rows
+    begin = skip + _line_of(text, skip, 1 if named else 0)
     notes = []
-    if not plain and len(body) > 1 and _are_units(body[0]) and not _are_units(body[1]):
-        units = ", ".join(one_line(cell.strip()[:20]) for cell in body[0] if cell.strip())
-        notes.append(f"line {begin + 1} of the table holds units ({units})")
+    if has_units:
+        notes.append(units_note(begin + 1, body[0]))
         begin, body = begin + 1, body[1:]
     columns = len(first)
     if body and all(len(row) == columns + 1 and not row[-1].strip() for row in body):
         columns += 1  # each row ends in a separator, and the line of names does not
     if decimal is None:
-        _refuse_pairs(rows, plain, separator, path)
+        _refuse_pairs(rows, not named, separator, path)
     mark, thousands = _decimal(body, path) if decimal is None else (decimal, ".,".replace(decimal, ""))
     return Written(separator, mark, thousands, names, columns, begin, tuple(notes))
+
+
+def head_rows(rows: Sequence[Sequence[str]]) -> tuple[bool, bool]:
+    """Return whether the first row holds the names of columns, and whether the next one holds their units."""
+    first = [column_name(cell) for cell in rows[0]]
+    if any(map(is_number, first)) and all(is_number(cell) or _is_gap(cell) for cell in first):
+        return False, False
+    return True, len(rows) > 2 and _are_units(rows[1]) and not _are_units(rows[2])
+
+
+def units_note(line: int, units: Sequence[str]) -> str:
+    """Return the note about a line of units."""
+    found = ", ".join(one_line(cell.strip()[:20]) for cell in units if cell.strip())
+    return f"line {line} of the table holds units ({found})"
 
 
 def cells(lines: Iterable[str], separator: str) -> Iterator[list[str]]:
@@ -114,7 +127,8 @@ def _is_gap(cell: str) -> bool:
     return cell.strip().lower() in ("", "nan", "na")
 
 
-def _name(cell: str) -> str:
+def column_name(cell: str) -> str:
+    """Return the name of a column without blanks around it and the mark of a comment."""
     return cell.strip().removeprefix("#").strip()
 
 

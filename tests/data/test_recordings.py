@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import hfrnn
 from hfrnn.data.recordings import filled, growing_times
 from hfrnn.data.sheets import TableFormat
 from hfrnn.data.tables import load_tables, read_table, read_tables
 from hfrnn.data.windows import Windows
 from hfrnn.errors import InputError
+from hfrnn.sources.open import open_source
 
 COLUMNS = TableFormat(["u"], ["y"])
 
@@ -206,3 +208,22 @@ def test_other_columns_of_a_frame_may_hold_anything():
         assert read.sha256 != read_table(frame.assign(note=["none", cell]), COLUMNS).sha256
         with pytest.raises(InputError, match=r"row 0 .* in column 3 \(note\): give numbers"):
             read_table(frame, TableFormat(["u"], ["note"]))
+
+
+@pytest.mark.parametrize(("above", "skip", "columns"), [
+    ([], 0, "12"), ([["u", "y"]], 0, "uy"), ([["logger", 2], [None, None], ["u", "y"], ["V", "A"]], 1, "uy"),
+])  # fmt: skip
+def test_what_stands_above_the_rows_of_an_excel_file_is_found_as_in_a_text(tmp_path, monkeypatch, above, skip, columns):
+    pandas = pytest.importorskip("pandas")
+    cells = [*above, [0.5, 1], [1.5, None], [2.5, 3]]
+    monkeypatch.setattr(pandas, "read_excel", lambda content, **how: pandas.DataFrame(cells, dtype=how["dtype"]))
+    read = read_table(write(tmp_path, "cells", "t.xlsx"), TableFormat([columns[0]], [columns[1]], skip_rows=skip))
+    assert read.found[0].inputs[:, 0].tolist() == [0.5, 1.5, 2.5]
+    assert read.found[0].missing[:, 0].tolist() == [False, True, False]
+    assert read.notes == (("line 4 of the table holds units (V, A)",) if skip else ())
+
+
+def test_rows_to_skip_are_refused_where_no_table_has_lines(tmp_path):
+    options = {"data": write(tmp_path, "cells", "t.parquet"), "inputs": ["u"], "targets": ["y"], "skip_rows": 2}
+    with pytest.raises(InputError, match=r"^skip_rows= is 2, and only texts and Excel files have lines "):
+        open_source(hfrnn.TrainConfig(**options).resolved())

@@ -131,6 +131,12 @@ class Table(NumberSequences):
         from hfrnn.data.tables import load_tables, rows_ahead
 
         parts = cls.tables(options, given)
+        tables = [table for part, _ in parts.values() for table in part]
+        if options["skip_rows"] and not any(map(_has_lines, tables)):
+            raise InputError(Message(
+                "{skip_rows} is {0}, and only texts and Excel files have lines before their columns: leave it out",
+                options["skip_rows"],
+            ))  # fmt: skip
         data, found = load_tables(
             parts, windows_of(options), options["ahead"], fractions=options["fractions"], loss=options["loss"],
             split=split_of(options),
@@ -251,6 +257,11 @@ def _conditions(rows: Sequence[Sequence[str]], ahead: int) -> Any:
     for n, names in enumerate(rows):
         found[: max(len(names) - ahead, 0), n] = names[ahead:]
     return found
+
+
+def _has_lines(table: Any) -> bool:
+    """Return whether a table may have lines before its columns: a text or an Excel file."""
+    return isinstance(table, str) and not table.lower().endswith(".parquet")
 
 
 def _paths(given: Any, name: str) -> tuple[str, ...]:
