@@ -378,6 +378,11 @@ def blocks(batch: Batch) -> Iterator[Block]:
 
 def _scores(net: Network, theta: Array, given: Given, names: Any, outputs: bool) -> dict[str, Any]:
     """Return the size of some sequences, their loss and their figures; `names` are those of the first two."""
+    if given.washout >= given.batch.T:
+        raise InputError(Message(
+            "{washout!s} is {0:,}, and the longest sequence has {1}: give a smaller number", given.washout,
+            counted(given.batch.T, "step"),
+        ))  # fmt: skip
     found = score(net, theta, given.batch, given.names, given.scaling)
     size, batch = given.batch.B, scaled(given)
     loss = Objective(net, batch.by_length()).loss(theta) if isinstance(batch, RaggedBatch) else net.loss(theta, batch)
