@@ -54,6 +54,11 @@ def test_a_text_that_cannot_be_scored_is_refused(name: str, words: str) -> None:
     assert re.search(words, refused("evaluate", "run", name))
 
 
+def test_several_files_for_a_part_of_a_text_are_refused() -> None:
+    message = refused("train", "text.txt", *STEPS, "--valid", "one.txt", "--valid", "short.txt")
+    assert "--valid names 2 files, and a text has one for each part: give one text file" in message
+
+
 def test_unknown_symbols_of_a_validation_file_are_refused_where_that_is_asked_for() -> None:
     assert "'é'" in refused("train", "text.txt", *STEPS, "--valid", "foreign.txt", "--unknown", "error")
     with replaced("valid.txt", "éöéöé".encode()):

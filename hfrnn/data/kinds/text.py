@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hfrnn.choices import LEVELS, PARTS, SHIFTED, UNITS
 from hfrnn.data.kinds import kind_of_file
 from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool, epoch_generator
-from hfrnn.data.kinds.number_sequences import FRACTIONS, TEST, VALID
+from hfrnn.data.kinds.number_sequences import FRACTIONS, OTHER_PARTS, TEST, VALID
 from hfrnn.errors import InputError, Message
-from hfrnn.option import Need, Option, argument
+from hfrnn.option import Need, Option, argument, listed
+from hfrnn.wording import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,6 +131,12 @@ class Text(DataKind):
         from hfrnn.data.corpora import load_corpus
 
         refuse_other_files(options["text"])
+        for part in OTHER_PARTS:
+            if (files := len(listed(options[part]))) > 1:
+                raise InputError(Message(
+                    f"{argument(part)} names {{0}}, and a text has one for each part: give one text file",
+                    counted(files, "file"),
+                ))  # fmt: skip
         given = (options[name] for name in ("text", "data", "level", "valid", "test", "fractions"))
         return cls(options, load_corpus(*given))
 
