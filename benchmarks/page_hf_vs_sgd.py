@@ -28,8 +28,6 @@ BLOCK_SHIFT = RESULTS / "hf_vs_sgd_block_shift"
 
 HF has one shift for all blocks in the runs of all other folders.
 """
-PENALTY = RESULTS / "hf_vs_sgd_penalty"
-"""Runs with 256 units since large texts have a penalty by default; those of the folder before are older."""
 LARGER = RESULTS / "hf_vs_sgd_larger"
 """Runs with 128 and 256 units; those with 256 have trials that were chosen before `--sequence-starts shifted`."""
 LAMBDA = RESULTS / "hf_vs_sgd_lambda"

@@ -77,7 +77,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "processor-time-tuning": page_hf_vs_sgd.tuning,
     "processor-time": page_hf_vs_sgd.problems,
     "processor-time-block-shift": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.BLOCK_SHIFT),
-    "processor-time-penalty": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.PENALTY),
     "words-penalty": page_hf_vs_sgd.words_penalty,
     "processor-time-larger": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.LARGER),
     "processor-time-before": page_hf_vs_sgd.before,
