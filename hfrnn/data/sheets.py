@@ -63,6 +63,7 @@ class TableFormat(NamedTuple):
     rows: tuple[int | None, int | None] = (None, None)  # the rows that are read, counted from 0
     bin: float | None = None  # seconds of a bin; the rows are then events, and `inputs` and `targets` name units
     unit: str | None = None  # the column that names the unit of an event
+    units: Sequence[str] | None = None  # the units of the training part; None for that part, which has its own
     asked: Mapping[str, str] = {}  # the options that gave `inputs` and `targets`, if they are others
     by: str | None = None  # the column that names the condition of a row
     states: Sequence[str] | None = None  # the columns of the state before a row

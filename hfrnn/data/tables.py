@@ -19,9 +19,10 @@ from hfrnn.data.splits import BY_ORDER, Split, parts_of_recordings
 from hfrnn.data.windows import Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.option import argument
-from hfrnn.wording import counted, one_line
+from hfrnn.wording import counted, one_line, some_of
 
 _RATES = 0.01  # relative difference of the steps of two recordings that have the same rate
+_SHOWN = 12  # most names of units in a message
 
 
 class Recordings(NamedTuple):
@@ -35,6 +36,7 @@ class Recordings(NamedTuple):
     step: float | None = None  # between two rows, in seconds for dates; None without a column of times
     notes: tuple[str, ...] = ()
     repeated: tuple[str, ...] = ()  # notes about names of columns that stand twice
+    units: tuple[str, ...] | None = None  # the known units of events, in their order; None without events
 
 
 def load_tables(
@@ -60,7 +62,7 @@ def load_tables(
     -------
     ArrayData, and the recordings by part
     """
-    found = {part: read_tables(tables, form) for part, (tables, form) in parts.items()}
+    found = _read_parts(parts)
     return _in_windows(found, _source(parts["train"][0]), windows, ahead, fractions, loss, split), found
 
 
@@ -73,7 +75,7 @@ def window_conditions(
     The formats of `parts` name the column of the conditions; the other arguments are those of `load_tables`. The tables
     are cut as there, with the number of the condition as their only input.
     """
-    found = {name: read_tables(tables, form) for name, (tables, form) in parts.items()}
+    found = _read_parts(parts)
     first = found["train"]
     shift = rows_ahead(first.input_names, first.target_names, ahead)
     of_rows = [each.conditions or [] for read in found.values() for each in read.found]
@@ -89,6 +91,16 @@ def window_conditions(
     numbers = data.parts[part].inputs[:, :, 0].astype(int)
     found_names: NDArray[Any] = np.array(names, dtype=object)[numbers]
     return found_names
+
+
+def _read_parts(parts: Mapping[str, tuple[Sequence[Any], TableFormat]]) -> dict[str, Recordings]:
+    """Return the recordings of each part; the units of the training part are the columns of the others too."""
+    tables, form = parts["train"]
+    first = read_tables(tables, form)
+    others = {part: given for part, given in parts.items() if part != "train"}
+    return {"train": first} | {
+        part: read_tables(tables, form._replace(units=first.units)) for part, (tables, form) in others.items()
+    }
 
 
 def _in_windows(
@@ -177,6 +189,8 @@ def rows_ahead(input_names: Sequence[str], target_names: Sequence[str], ahead: i
 
 def read_tables(tables: Sequence[Any], form: TableFormat) -> Recordings:
     """Read the recordings of paths or DataFrames with the same columns; see `read_table`."""
+    if form.bin is not None and form.unit is not None and form.units is None and len(tables) > 1:
+        form = form._replace(units=_units_of([name for each in tables for name in _unit_words(each, form)]))
     read = [read_table(table, form) for table in tables]
     for table, each in zip(tables[1:], read[1:], strict=True):
         if each.input_names != read[0].input_names or each.target_names != read[0].target_names:
@@ -208,7 +222,7 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
         A text: UTF-8, UTF-16 with a byte order mark, or Windows-1252; columns are separated by tabs, semicolons,
         bars, commas or blanks. The first line may name them. Or a Parquet or Excel file.
     form : TableFormat
-        Without `targets`, the arrays of targets have no columns.
+        Without `targets`, the arrays of targets have no columns; for events, all units are targets then.
     """
     sheet = sheet_of(table, form)
     if form.bin is not None:
@@ -303,28 +317,63 @@ def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
     words = sheet.named_words({"time": form.time, "unit": form.unit, "recording": form.recording})
     times, units = event_times(words["time"] or [], form.time), [*map(str, words["unit"] or [])]
     labels = words["recording"]
-    known = sorted(set(units), key=lambda name: (not name.isdecimal(), int(name) if name.isdecimal() else 0, name))
-    names = []
+    own = _units_of(units)
+    known = own if form.units is None else tuple(form.units)
+    names, nameable = [], {*own, *known}
     for role, given in (("inputs", form.inputs), ("targets", form.targets)):
-        if unknown := next((each for each in given or () if each not in known), None):
+        if unknown := next((each for each in given or () if each not in nameable), None):
             raise NoColumnError(Message(
-                f"{argument(role)} has {{0!r}}, which is no unit of {{1}}: it has {{2}}", unknown, sheet.path,
-                ", ".join(one_line(each[:40]) for each in known[:12]),
+                f"{argument(form.asked.get(role, role))} has {{0!r}}, which is no unit of {{1}}: it has {{2}}", unknown,
+                sheet.path, _some_units(own),
             ))  # fmt: skip
         names.append(tuple(given or known))
+    chosen = dict.fromkeys((*names[0], *names[1]))
+    if "" in chosen:  # no run can store it as the name of a column
+        raise InputError(Message(
+            "column {0} of {1} is empty in the row of an event: give each event a unit, or name the units to read with "
+            "{inputs} and {targets}", form.unit, sheet.path,
+        ))  # fmt: skip
     at = np.arange(len(times))[slice(*form.rows)]
     if not len(at):
         raise InputError(f"{sheet.path} has {counted(len(times), 'event')}, and none of them was asked for")
+    if not chosen.keys() & set(own):
+        raise InputError(
+            f"{sheet.path} has no event of the units {_some_units([*chosen])} that are counted (it has "
+            f"{_some_units(own)}): give a table with events of these units"
+        )
     begin, found = first_bin(times[at], width), []
     for label, rows in [(str(sheet.path), at)] if labels is None else by_label(labels, at):
         events = times[rows], [units[n] for n in rows]
-        x, y = (binned(*events, chosen, width, begin, float(events[0].max()), label) for chosen in names)
+        x, y = (binned(*events, each, width, begin, float(events[0].max()), label) for each in names)
         found.append(
             Recording(label, x, y, np.zeros(y.shape, dtype=bool), np.asarray(begin + width * np.arange(len(x))))
         )
-    kept = sum(unit in {*names[0], *names[1]} for unit in units)
-    notes = (f"{counted(kept, 'event')} of {counted(len(known), 'unit')} in bins of {width:g} s",)
-    return Recordings(found, names[0], names[1], sheet.sha256, (sheet.sha256,), width, notes, tuple(sheet.repeated))
+    kept = sum(unit in chosen for unit in units)
+    notes = [f"{counted(kept, 'event')} of {counted(len(own), 'unit')} in bins of {width:g} s"]
+    if silent := [each for each in chosen if each not in own]:
+        notes.append(f"{sheet.path} has no event of {_some_units(silent)}: zeros in each bin")
+    if foreign := [each for each in own if each not in {*known, *chosen}]:
+        notes.append(f"units that the training part lacks are left out of {sheet.path}: {_some_units(foreign)}")
+    return Recordings(
+        found, names[0], names[1], sheet.sha256, (sheet.sha256,), width, tuple(notes), tuple(sheet.repeated), known
+    )
+
+
+def _unit_words(table: Any, form: TableFormat) -> list[str]:
+    """Return the unit of each event of a table."""
+    return [*map(str, sheet_of(table, form).named_words({"unit": form.unit})["unit"] or [])]
+
+
+def _units_of(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the different units of events in the order of the columns: numbers first, by size."""
+    return tuple(
+        sorted(set(words), key=lambda name: (not name.isdecimal(), int(name) if name.isdecimal() else 0, name))
+    )
+
+
+def _some_units(units: Sequence[str]) -> str:
+    """Return units for a message, the first ones if there are many."""
+    return some_of([one_line(each[:40]) for each in units], _SHOWN)
 
 
 def _without_gaps(

@@ -151,6 +151,13 @@ class Table(NumberSequences):
         return [*dict.fromkeys(repeated), *super().hints()]
 
     @property
+    def chosen(self) -> dict[str, Any]:
+        """How recordings are cut, and the units of events: they are the columns of every other file."""
+        events = self.recordings["train"].units is not None
+        names = {"inputs": self.input_names, "targets": self.output_names} if events else {}
+        return {**super().chosen, **names}
+
+    @property
     def checksums(self) -> dict[str, str]:
         """The checksums of the data and of each file, and the step of the times."""
         step = self.recordings["train"].step
@@ -191,6 +198,8 @@ class Table(NumberSequences):
 
         note: str | Message = ""
         form = _format(options)._replace(by=options.get("by"))
+        if form.inputs is not None and form.targets is not None:
+            form = form._replace(units=(*form.inputs, *form.targets))
         try:
             read = read_table(path, form)
         except NoColumnError as error:
