@@ -143,7 +143,7 @@ def lyapunov(
             counted(total, "step"),
         ))  # fmt: skip
     if feedback is not None and free_steps is None:
-        raise InputError(Message("{feedback} was given without {free_steps}: it is for a free run, so leave it out"))
+        raise InputError("feedback was given without free_steps: it is for a free run, so leave it out")
     loop = None if free_steps is None else _loop(step.net, series, feedback, scaling)
     rng = np.random.default_rng(seed)
     with np.errstate(over="ignore", invalid="ignore"):  # states that are not finite are refused

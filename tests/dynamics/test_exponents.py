@@ -70,7 +70,7 @@ def test_outputs_become_the_inputs_that_feedback_names() -> None:
     crossed = lyapunov(net, theta, inputs, free_steps=50, scaling=wide, feedback=[1, None, 0])
     expected = lyapunov(plain, same, inputs, free_steps=50, scaling=scaling)
     np.testing.assert_allclose(crossed.exponents, expected.exponents, atol=1e-12)
-    with pytest.raises(hfrnn.InputError, match="feedback= was given without free_steps="):
+    with pytest.raises(hfrnn.InputError, match="feedback was given without free_steps"):
         lyapunov(net, theta, inputs, feedback=[1, None, 0])
     with pytest.raises(hfrnn.InputError, match="1 of 2 inputs is fed back"):
         lyapunov(net, theta, inputs, free_steps=50, feedback=[1, None, None])
