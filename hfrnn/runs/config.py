@@ -257,8 +257,8 @@ class TrainConfig:
     def refuse(self, names: Iterable[str], why: str | Message) -> None:
         """Raise InputError if one of the options was given with an effect."""
         for name in names:
-            value = self.given.get(name)
-            if value and value != run_options()[name].default:
+            value, default = self.given.get(name), run_options()[name].default
+            if (value or (value is False and default is True)) and value != default:
                 raise InputError(Message(f"{argument(name)} was given, and {{0}}: leave it out", why))
 
     def resolved(self) -> TrainConfig:

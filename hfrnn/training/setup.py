@@ -25,6 +25,7 @@ from hfrnn.option import argument
 from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.config import TrainConfig, useless
 from hfrnn.runs.optimizers import OPTIMIZERS
+from hfrnn.runs.options import run_options
 from hfrnn.runs.run_constraints import read_connectivity
 from hfrnn.training.feedback_schedule import FeedbackSchedule
 from hfrnn.wording import memory_size
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
     from hfrnn.training.run_state import RunState
 
 
-def refuse_options_of_others(config: TrainConfig) -> None:
-    """Raise InputError if an option was given that the optimizer of the run does not have."""
+def refuse_idle_options(config: TrainConfig) -> None:
+    """Raise InputError if an option was given that has no effect in the run; networks check their own."""
     for name in config.given:
-        if (users := OPTIMIZERS.takers(name)) and config.optimizer not in users and (why := useless(name, config)):
+        if name in run_options() and (why := useless(name, config)):
             config.refuse((name,), why)
 
 

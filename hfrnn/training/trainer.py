@@ -63,7 +63,7 @@ from hfrnn.training.setup import (
     ending_together,
     initial_parameters,
     prepared,
-    refuse_options_of_others,
+    refuse_idle_options,
     run_constraints,
     validate,
     validation_objective,
@@ -240,7 +240,7 @@ class Trainer(TrainingRun):
         interruption: Interruption | None = None, given: Given | None = None, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
         if folder is None:
-            refuse_options_of_others(config)
+            refuse_idle_options(config)
         self.ranks, config = ranks, prepared(ranks, config)
         self.source = open_source(config, folder, given)
         if config.patience is not None and self.source.validation is None:
