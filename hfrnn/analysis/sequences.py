@@ -264,7 +264,7 @@ def evaluate_sequences(
             given = with_estimates(net, theta, given, estimate_state, washout or 0)
         if given.recording:
             _check_recording(given)
-        given = _numbered(given) if by == EACH else given
+        given = _numbered(given, by)
         given, left_out = _scored_only(given)
         found = {"data": path, **_scores(net, theta, given, ("sequences", "loss"), outputs=True)}
         found |= {"left_out": left_out} if left_out else {}
@@ -279,7 +279,7 @@ def evaluate_sequences(
     given, source = _own(config, folder, part, cut, by)
     if estimate_state is not None:
         given = with_estimates(net, theta, given, estimate_state, washout or 0)
-    given = _numbered(given) if by == EACH else given
+    given = _numbered(given, by)
     what, *names = source.score_names
     found = {what: config.data, "part": part, **_scores(net, theta, given, names, outputs=source.scores_outputs)}
     if not source.scores_outputs:
@@ -308,9 +308,9 @@ def _trials(net: Network, theta: Array, given: Given, by: str | None) -> dict[st
     return {**found, "by": by, "conditions": by_condition(given.conditions, given.batch, figures_of, most)}
 
 
-def _numbered(given: Given) -> Given:
-    """Return sequences whose conditions are their numbers, counted from 0."""
-    return given._replace(conditions=np.arange(given.batch.B).astype(str))
+def _numbered(given: Given, by: str | None) -> Given:
+    """Return the sequences; if `by` asks for each alone, their conditions are their numbers, counted from 0."""
+    return given._replace(conditions=np.arange(given.batch.B).astype(str)) if by == EACH else given
 
 
 def _own_conditions(source: Source, config: TrainConfig, part: str, by: str) -> HostArray:

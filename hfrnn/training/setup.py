@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def refuse_idle_options(config: TrainConfig) -> None:
-    """Raise InputError if an option was given that has no effect in the run; networks check their own."""
+    """Raise InputError if an option was given that has no effect in the run. A network refuses its own."""
     for name in config.given:
         if name in run_options() and (why := useless(name, config)):
             config.refuse((name,), why)

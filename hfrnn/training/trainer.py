@@ -172,7 +172,7 @@ def train(
 
 
 def _configured(config: TrainConfig | None, values: dict[str, Any]) -> TrainConfig:
-    """Return the options of a new run, those of the network of `init_from` among them, after changes by `values`."""
+    """Return the options of a new run: `config` changed by `values`, with those of the network of `init_from`."""
     if config is None:
         return TrainConfig(**with_network(values))
     options = with_network({**config.given, **values})
