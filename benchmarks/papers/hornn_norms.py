@@ -23,8 +23,9 @@ from script import command
 
 SGD: dict[str, Any] = {
     "learning_rate": 15.0, "momentum": 0.9, "weight_decay": 1e-5, "clip_error": 5.0, "clip_value": None,
-    "max_norm": "*=4",
+    "max_norm": "*=4", "average": 0.0,
 }  # fmt: skip
+FALLING: dict[str, Any] = {**SGD, "schedule": "text8", "constant_epochs": 2}
 BOUNDS = (2, 3, 4)
 """Of the columns, with Adam."""
 EPOCHS = 25
@@ -32,7 +33,7 @@ NETWORKS: dict[str, tuple[dict[str, Any], Figure]] = {
     "rnn": ({"arch": "rnn"}, Figure(123, "Mikolov et al. 2011, quoted in [S] table 3")),
     "fofe-3": ({"arch": "hornn-fofe", "order": 3}, Figure(PERPLEXITIES["hornn-fofe"][3], "[S] table 2")),
 }
-RECIPES: dict[str, dict[str, Any]] = {"sgd-4": SGD, "adam": ADAM}
+RECIPES: dict[str, dict[str, Any]] = {"sgd-4": SGD, "sgd-4-falling": FALLING, "adam": ADAM}
 """The recipes of both networks."""
 BOUNDED = {name: {**ADAM, "max_norm": f"*={c}"} for c in BOUNDS if (name := f"adam-{c}") != CHOSEN}
 """The recipes of rnn alone."""

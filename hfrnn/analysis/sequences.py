@@ -178,13 +178,14 @@ def file_sequences(
         )
     if rows is not None and not issubclass(own, NumberSequences):
         raise InputError(Message("{rows} was given, and {0} is {1}: it is for tables and arrays", path, own.about))
-    options = {**config.values, "by": by, "rows": rows}
+    versions = folder.versions()
+    options = {**config.values, "by": by, "rows": rows, "trials": versions.get("trials") == "yes"}
     options |= {} if washout is None else {"burn_in": washout}
     if washout is not None and options.get("window") is not None:
         options["window"] = max(options["window"], washout + 1)  # a file is not cut
     read = own.read_file(options, path, net.n_out, net.loss_name)
-    check_rates([float(folder.versions().get("step", 0)), read.step], path)
-    targets = _counted_from_zero(read, int(folder.versions().get("first_class", 0)), path)
+    check_rates([float(versions.get("step", 0)), read.step], path)
+    targets = _counted_from_zero(read, int(versions.get("first_class", 0)), path)
     batch = Batch(read.inputs, targets, read.weights, read.lengths, read.initial_state)
     if washout and read.burn_in != washout and targets is not None:
         batch = _washed(batch, washout)

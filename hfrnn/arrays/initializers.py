@@ -37,11 +37,11 @@ def sparse_normal(scale: float, density: float = 0.1) -> Initializer:
     return initialize
 
 
-def fixed_fan_in(scale: float = 1.0, nonzeros: int = 15, spectral_radius: float | None = None) -> Initializer:
+def fixed_fan_in(scale: float = 1.0, nonzeros: int = 15) -> Initializer:
     """Return Sutskever's sparse initializer: every column has `nonzeros` nonzero entries, or all if it is shorter.
 
     A matrix (H, k*H) is filled as k square blocks, side by side. The nonzero entries of a column lie at random rows and
-    are drawn from N(0, scale^2). If given, each square block is scaled to `spectral_radius`; 1.1 in the code of [MS].
+    are drawn from N(0, scale^2).
     """
 
     def fill(rng: np.random.Generator, rows: int, columns: int) -> npt.NDArray[Any]:
@@ -49,8 +49,7 @@ def fixed_fan_in(scale: float = 1.0, nonzeros: int = 15, spectral_radius: float 
         kept = min(nonzeros, rows)
         for column in range(columns):
             block[rng.choice(rows, kept, replace=False), column] = scale * rng.standard_normal(kept)
-        radius = _spectral_radius(block) if spectral_radius is not None and rows == columns else 0.0
-        return block * (spectral_radius / radius) if spectral_radius is not None and radius > 0 else block
+        return block
 
     def initialize(rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         if math.prod(shape) == 0:
@@ -64,6 +63,22 @@ def fixed_fan_in(scale: float = 1.0, nonzeros: int = 15, spectral_radius: float 
         return np.stack(parts).reshape(shape)
 
     return initialize
+
+
+def with_spectral_radius(matrix: npt.NDArray[Any], radius: float) -> npt.NDArray[Any]:
+    """Return a matrix (..., H, k*H) whose square blocks, side by side, are scaled to a spectral radius.
+
+    A block whose eigenvalues are all 0, and a matrix of another shape, stay as they are.
+    """
+    rows, columns = matrix.shape[-2:]
+    if matrix.size == 0 or columns % rows:
+        return matrix
+    found = matrix.copy()
+    for whole in found.reshape(-1, rows, columns):
+        for block in np.split(whole, columns // rows, axis=1):
+            own = _spectral_radius(block)
+            block *= radius / own if own > 0 else 1.0
+    return found
 
 
 def orthogonal() -> Initializer:

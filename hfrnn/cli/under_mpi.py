@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
-from hfrnn.errors import INTERRUPTED, InputError, MissingExtraError, how_to_install
+from hfrnn.errors import INTERRUPTED, HfrnnError, InputError, MissingExtraError, how_to_install
 from hfrnn.ranks.one import ALONE, launched, refuse_windows
 from hfrnn.training.signals import ending_signals
 
@@ -98,6 +98,11 @@ def start_ranks(ranks: int, arguments: list[str]) -> int:
     """Run `hfrnn` with these arguments on several ranks of this machine; return its exit code.
 
     The first signal is passed on to the ranks, which save and end with 130. The second one ends them at once.
+
+    Raises
+    ------
+    HfrnnError
+        Someone else has killed mpiexec.
     """
     command = [*mpiexec(), "-n", str(ranks), sys.executable, "-m", "hfrnn", *arguments]
     environment = dict(os.environ)
@@ -118,6 +123,8 @@ def start_ranks(ranks: int, arguments: list[str]) -> int:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if code < 0 and not signals:
+        raise HfrnnError(f"mpiexec was ended by signal {-code} from outside: hfrnn train --resume continues the run")
     return INTERRUPTED if signals > 1 or code < 0 else code
 
 

@@ -71,6 +71,7 @@ class ArrayData:
     notes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()  # the hash of each file
     first_class: int = 0  # the number of the first class in the file
+    trials: bool = False  # whether the inputs were a list of trials in a file
     left_out: int = 0  # sequences without a scored step, which are in no part
     cut: Cut | None = None  # how recordings were cut into windows
 
@@ -236,8 +237,9 @@ def from_arrays(
         notes.append("classes count from 1: class 1 is output 0; if they are numbers, use the squared loss")
     notes += [left_out_note(left_out)] if left_out else []
     return assembled(
-        parts, loss, name, source, sha256, notes=tuple(dict.fromkeys(notes)), first_class=first, left_out=left_out
-    )
+        parts, loss, name, source, sha256, notes=tuple(dict.fromkeys(notes)), first_class=first, left_out=left_out,
+        trials=any(holds_trials(piece.file, piece.prefix) for piece in pieces),
+    )  # fmt: skip
 
 
 def _check_columns(recordings: Sequence[Signals], source: str) -> None:

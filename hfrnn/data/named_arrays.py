@@ -97,8 +97,8 @@ def read_file_arrays(path: str, names: ArrayNames, windowed: bool = False) -> Fi
         lacks = {role: _no_array(path, role, own.others, held) for role in ("x", "y") if role not in own.arrays}
         return FileArrays(dict(own.arrays), path, own.sha256, others=own.others, lacks=lacks, hashes=(own.sha256,))
     holding = open_holding(path)
-    if not chosen_some:
-        return _by_role(holding)
+    if not names.chosen:
+        return _by_role(holding, names)
     content: dict[str, Content] = {}
     called, lacks, stacked, taken, used = dict[str, str](), dict[str, Message](), set[str](), 0, list[Held]()
     for role in ROLES:
@@ -148,18 +148,24 @@ def _size(content: Content) -> int:
     return sum(each.nbytes for each in content) if isinstance(content, list) else content.nbytes
 
 
-def _by_role(holding: Holding) -> FileArrays:
-    """Return the arrays whose names are those of roles."""
+def _by_role(holding: Holding, names: ArrayNames) -> FileArrays:
+    """Return the arrays whose names are those of roles. If the mask w was chosen, that of validation is valid_w."""
     found = {name: held for name in NAMES if (held := holding.find(name)) is not None}
+    called, lacks = {name: name for name in found}, dict[str, Message]()
+    for mask in names.given("mask"):
+        masks = {f"{prefix}mask": held for prefix in PREFIXES.values() if (held := holding.find(f"{prefix}{mask}"))}
+        found |= masks
+        called |= {name: held.name for name, held in masks.items()}
+        missing = _chosen(holding, names, "mask")[1]
+        lacks |= {} if missing is None else {"mask": missing}
     content: dict[str, Content] = {}
     taken = 0
     with damage_reported(holding.source):
         for name, held in found.items():
             content[name] = held.values(holding.source, taken)
             taken += _size(content[name])
-    names, listed = holding.names, holding.listed()
-    lacks = {role: _no_array(holding.source, role, names, listed) for role in ("x", "y") if role not in found}
-    called = {name: name for name in found}
+    all_names, listed = holding.names, holding.listed()
+    lacks |= {role: _no_array(holding.source, role, all_names, listed) for role in ("x", "y") if role not in found}
     return FileArrays(
         content, holding.source, holding.sha256, holding.matlab, _others(holding, found.values()), called, lacks,
         (holding.sha256,),

@@ -341,15 +341,23 @@ def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
             f"{sheet.path} has no event of the units {_some_units([*chosen])} that are counted (it has "
             f"{_some_units(own)}): give a table with events of these units"
         )
-    begin, found = first_bin(times[at], width), []
+    begin, found, spans = first_bin(times[at], width), list[Recording](), list[tuple[float, float]]()
     for label, rows in [(str(sheet.path), at)] if labels is None else by_label(labels, at):
         events = times[rows], [units[n] for n in rows]
+        spans.append((float(events[0].min()), float(events[0].max())))
         x, y = (binned(*events, each, width, begin, float(events[0].max()), label) for each in names)
         found.append(
             Recording(label, x, y, np.zeros(y.shape, dtype=bool), np.asarray(begin + width * np.arange(len(x))))
         )
     kept = sum(unit in chosen for unit in units)
+    spans.sort()
+    follows = [other[0] > one[1] for one, other in zip(spans, spans[1:], strict=False)]
     notes = [f"{counted(kept, 'event')} of {counted(len(own), 'unit')} in bins of {width:g} s"]
+    if follows and all(follows):
+        notes.append(
+            f"the times of {sheet.path} go on from recording to recording, so each begins with empty bins until its "
+            "first event: give times from the beginning of each recording"
+        )
     if silent := [each for each in chosen if each not in own]:
         notes.append(f"{sheet.path} has no event of {_some_units(silent)}: zeros in each bin")
     if foreign := [each for each in own if each not in {*known, *chosen}]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hfrnn.arrays.array_checks import array, is_array
 from hfrnn.arrays.backend import Array, Buffers, get_backend, host_copy
-from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal, orthogonal
+from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal, orthogonal, with_spectral_radius
 from hfrnn.arrays.parameters import ParameterLayout
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, flag, instance, is_whole, number, shown_exactly, string
 from hfrnn.choices import DTYPES, INITIALIZERS
@@ -272,14 +272,18 @@ class Layout:
         rng = np.random.Generator(np.random.PCG64(seed))
         theta = np.empty(self.n_parameters)
         for name, view in self.views(theta).items():
-            view[...] = self._initializer(name, view.shape, initializer, spectral_radius, scales)(rng, view.shape)
+            view[...] = self._initializer(name, view.shape, initializer, scales)(rng, view.shape)
         groups = self.groups(theta)
         for l, layer in enumerate(self.layers):
-            layer.kernel.clear_unread(groups[f"layer{l}"])
+            matrices = groups[f"layer{l}"]
+            layer.kernel.clear_unread(matrices)
+            for name in layer.kernel.initializers() if initializer == "sutskever" else ():
+                if matrices[name].ndim > 1 and not {name, "scale"} & scales.keys():
+                    matrices[name][...] = with_spectral_radius(matrices[name], spectral_radius)
         return self.backend.asarray(theta.astype(self.dtype))
 
     def _initializer(
-        self, full_name: str, shape: tuple[int, ...], initializer: str, spectral_radius: float, scales: dict[str, float]
+        self, full_name: str, shape: tuple[int, ...], initializer: str, scales: dict[str, float]
     ) -> Initializer:
         group, name = full_name.split(".", 1)
         if name in scales:
@@ -293,7 +297,7 @@ class Layout:
         if "scale" in scales:
             return normal(scales["scale"])
         if initializer == "sutskever":
-            return fixed_fan_in(spectral_radius=spectral_radius if name in recurrent else None)
+            return fixed_fan_in()
         return recurrent.get(name, normal(self.layers[0].kernel.scale))
 
     def prepare(self, batch: Batch, targets_needed: bool = True) -> Batch:

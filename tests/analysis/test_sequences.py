@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.io
 from support.data_runs import ROWS, TRAINED, driven, make_data_runs, oscillator, write_table
+from support.matlab_files import v7, v73
 
 import hfrnn
 from hfrnn.analysis.sequences import evaluate_sequences, file_sequences, own_sequences
@@ -104,6 +105,34 @@ def test_one_recording_is_not_cut_may_be_a_row_of_matlab_and_targets_ahead_are_s
     np.testing.assert_array_equal(given.batch.inputs[:, 0, 0], pos)
     np.testing.assert_array_equal(given.batch.targets[:-1, 0, 0], pos[1:])
     assert (given.batch.weights[-1] == 0).all()
+
+
+@pytest.mark.parametrize("form", [v7, v73], ids=["v7", "v7.3"])
+@pytest.mark.parametrize("whole", [False, True], ids=["each step", "last step"])
+def test_a_file_of_one_trial_is_one_sequence_after_training_on_trials(form: Any, whole: bool, tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    rng = np.random.default_rng(0)
+    made = [{"u": rng.normal(size=(T, 1)), "y": rng.normal(size=(1 if whole else T, 1))} for T in (9, 8, 7, 6)]
+    for name, content in (("all", made), ("one", made[0]), ("twice", [made[0], made[0]])):
+        (tmp_path / f"{name}.mat").write_bytes(form({"tr": content}))
+    run = tmp_path / "run"
+    hfrnn.train(
+        data=tmp_path / "all.mat", inputs="tr.u", targets="tr.y", out=run, updates=1, hidden=3, fractions=(0.5, 0.5, 0)
+    )
+    one, twice = (evaluated(run, None, tmp_path / f"{name}.mat") for name in ("one", "twice"))
+    assert (one["sequences"], twice["sequences"]) == (1, 2)
+    assert one["loss"] == pytest.approx(twice["loss"])
+
+
+def test_a_file_without_the_mask_of_the_run_has_nothing_to_score(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(9, 5, 2))
+    with_mask = arrays_file(tmp_path / "all.npz", x=x, y=x, w=np.ones((9, 5)))
+    run = hfrnn.train(data=with_mask, mask="w", out=tmp_path / "run", updates=1, hidden=3).folder
+    without = arrays_file(tmp_path / "few.npz", x=x, y=x)
+    with pytest.raises(InputError, match=r"no targets to score \(mask= has 'w', and .*few.npz holds no such array"):
+        evaluated(run, None, without)
+    folder, net, _ = opened(run)
+    assert file_sequences(folder, net, str(without)).batch.B == 9
 
 
 @pytest.mark.parametrize("name", ["real", "bits", "classes", "window"])

@@ -18,6 +18,7 @@ from support.terminal import COMMAND
 from support.tiny_runs import metrics, text_file
 
 from hfrnn.cli import under_mpi
+from hfrnn.errors import HfrnnError
 
 FLAGS = ["--hidden", "4", "--sequence-length", "10", "--gradient-symbols", "1500", "--sample-length", "0"]
 FLAGS += ["--backend", "numpy", "--threads", "1", "--shards", "4"]
@@ -91,6 +92,13 @@ def test_an_mpiexec_that_speaks_in_another_encoding_is_used(tmp_path: Path, monk
     launcher.chmod(0o755)
     monkeypatch.setattr(under_mpi.shutil, "which", lambda name, path: str(launcher))
     assert under_mpi.mpiexec() == [str(launcher)]
+
+
+def test_an_mpiexec_that_someone_else_kills_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(under_mpi, "mpiexec", lambda: ["sh", "-c", "kill -9 $$"])
+    with pytest.raises(HfrnnError, match="mpiexec was ended by signal 9 from outside: hfrnn train --resume") as caught:
+        under_mpi.start_ranks(2, ["train"])
+    assert caught.value.exit_code == 1
 
 
 def test_several_ranks_on_windows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

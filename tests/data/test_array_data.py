@@ -241,3 +241,12 @@ def test_every_step_to_train_on_is_in_a_window() -> None:
 def test_arrays_in_memory_are_checked(arrays: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         from_memory(arrays)
+
+
+def test_a_mask_by_name_keeps_the_parts_of_the_file_with_masks_of_the_same_name(tmp_path: Path) -> None:
+    weights = {name: RNG.integers(1, 3, size=(N, T)) for name in ("mask", "valid_mask")}
+    arrays = {**good(), "valid_x": X, "valid_y": Y, "test_x": X + 1, "test_y": Y}
+    named = {name.replace("mask", "w"): each for name, each in weights.items()}
+    found = load(put(tmp_path / "named.npz", npz({**arrays, **named})), mask="w")
+    assert_equal(found, load(put(tmp_path / "roles.npz", npz({**arrays, **weights}))))
+    assert not found.notes

@@ -50,6 +50,14 @@ def test_each_unit_is_a_column_and_each_trial_a_recording(tmp_path):
     assert read_table(events(tmp_path, [("b", 10, 0.05)]), FORM._replace(inputs=["10"])).input_names == ("10",)
 
 
+def test_a_note_says_that_trials_have_the_times_of_a_whole_session(tmp_path):
+    noted = "go on from recording to recording, so each begins with empty bins until its first event"
+    for first, begins in ((20.0, True), (5.0, True), (0.5, False)):
+        rows = [(0, 1, 0.0), (0, 2, 1.0), (1, 1, first), (1, 2, first + 1)]
+        assert any(noted in note for note in read_table(events(tmp_path, rows), FORM).notes) is begins
+    assert not any(noted in note for note in read_table(events(tmp_path, rows[:2]), FORM).notes)
+
+
 def test_wrong_events_are_refused(tmp_path):
     with pytest.raises(NoColumnError, match="no unit"):
         read_table(events(tmp_path, [(0, 1, 0.5)]), FORM._replace(inputs=["7"]))

@@ -100,12 +100,13 @@ class ArrayFile(NumberSequences):
 
     @property
     def checksums(self) -> dict[str, str]:
-        """The checksums of the data and, if there are several, of each file; the first class if it is not 0."""
+        """The checksums of the data and of each of several files; the first class if it is not 0; "yes" for trials."""
         files, first = self.data.files, self.data.first_class
         return {
             **super().checksums,
             **({"files_sha256": " ".join(files)} if len(files) > 1 else {}),
             **({"first_class": str(first)} if first else {}),
+            **({"trials": "yes"} if self.data.trials else {}),
         }
 
     @classmethod
@@ -169,7 +170,10 @@ def names_of(options: Mapping[str, Any], part: str = "") -> ArrayNames:
 
 
 def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) -> Reading:
-    """Return the sequences, or the recordings, of a file of arrays. Of its parts, only that for training is read."""
+    """Return the sequences, or the recordings, of a file of arrays. Of its parts, only that for training is read.
+
+    With the option `trials`, an array with the steps of one trial is a list of that trial.
+    """
     import numpy as np
 
     from hfrnn.data.array_parts import Piece, check_filled, piece_signals
@@ -184,7 +188,8 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
     file = read_file_arrays(path, names, recorded)
     if "x" not in file.content:
         raise InputError(file.lacks["x"])
-    note: str | Message = "" if "y" in file.content else _no_targets(file.lacks["y"], name, names.chosen)
+    lacks = next((file.lacks[role] for role in ("y", "mask") if role in file.lacks), None)
+    note: str | Message = "" if lacks is None else _no_targets(lacks, name, names.chosen or "y" in file.content)
     if recorded:
         found, states, burn_in = [], [], options["burn_in"] or 0
         for each in piece_signals(Piece("train", file, ""), slice_of(options["rows"], "rows"))[0]:
@@ -195,6 +200,12 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
             found.append(recording(x, y, each.missing, 0, burn_in))
             states.append(each.states)
         return reading_of(name, found, note=note, burn_in=burn_in, initial_state=first_states(states))
+    if options.get("trials") and not isinstance(file.content["x"], list) and file.content["x"].ndim < 3:
+        alone: dict[str, Content] = {
+            role: each if isinstance(each, list) else each.reshape(1, -1) if role == "initial_state" else [each]
+            for role, each in file.content.items()
+        }
+        file = file._replace(content=alone)
     classes = loss == "softmax"
     arrays, _ = together(file, "")
     if note:
