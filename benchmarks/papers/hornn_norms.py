@@ -23,9 +23,9 @@ from script import command
 
 SGD: dict[str, Any] = {
     "learning_rate": 15.0, "momentum": 0.9, "weight_decay": 1e-5, "clip_error": 5.0, "clip_value": None,
-    "max_norm": "*=4", "average": 0.0,
+    "max_norm": "*=4",
 }  # fmt: skip
-FALLING: dict[str, Any] = {**SGD, "schedule": "text8", "constant_epochs": 2}
+FALLING: dict[str, Any] = {**SGD, "average": 0.0, "schedule": "text8", "constant_epochs": 2}
 BOUNDS = (2, 3, 4)
 """Of the columns, with Adam."""
 EPOCHS = 25

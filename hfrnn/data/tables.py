@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -351,7 +352,7 @@ def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
         )
     kept = sum(unit in chosen for unit in units)
     spans.sort()
-    follows = [other[0] > one[1] for one, other in zip(spans, spans[1:], strict=False)]
+    follows = [other[0] > one[1] for one, other in itertools.pairwise(spans)]
     notes = [f"{counted(kept, 'event')} of {counted(len(own), 'unit')} in bins of {width:g} s"]
     if follows and all(follows):
         notes.append(
