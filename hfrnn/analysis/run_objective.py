@@ -12,7 +12,9 @@ from hfrnn.checks import choice, path, string
 from hfrnn.choices import AUTO, BACKENDS, DEVICES, PARTS
 from hfrnn.data.kinds.data_kind import Pool
 from hfrnn.data.ragged import RaggedPool
+from hfrnn.engine.batch import Batch
 from hfrnn.engine.constrained_objective import ConstrainedObjective
+from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
@@ -29,6 +31,20 @@ class RunObjective(NamedTuple):
     objective: Objective | ConstrainedObjective
     theta: Array
     data: str
+
+
+class RunSequences(NamedTuple):
+    """A network of a run in float64, its weights, and random sequences of its data as it reads them.
+
+    `source` is the data, `name` what the sequences are of, and `about` the sequences in words.
+    """
+
+    net: Network
+    theta: Array
+    batch: Batch
+    source: Source
+    name: str
+    about: str
 
 
 def load_objective(
@@ -71,8 +87,22 @@ def load_objective(
         choice("part", part, PARTS)
     string("which", which, "best, last or the name of a kept checkpoint")
     choice("backend", backend, (AUTO, *BACKENDS))
-    folder, rng = RunFolder(path("run", run)), np.random.default_rng(seed)
-    config, (net, theta, _) = folder.config(), load_run(folder, which, backend)
+    folder = RunFolder(path("run", run))
+    config, found = folder.config(), random_sequences(folder, which, part, symbols, seed, backend)
+    net, theta = found.net, found.theta
+    memory = config.memory_bytes if net.backend.on_host == (config.backend not in DEVICES) else None
+    objective = Objective(net, found.batch, config.threads, memory=memory)
+    constraints = stored_constraints(net, folder.restore(which)[0], folder.path)
+    if constraints is None:
+        return RunObjective(objective, theta, found.about)
+    return RunObjective(ConstrainedObjective(objective, constraints), constraints.variables(theta), found.about)
+
+
+def random_sequences(
+    folder: RunFolder, which: str, part: str | None, symbols: int, seed: int, backend: str = "numpy"
+) -> RunSequences:
+    """Return the network of a run and random sequences of its data; arguments and errors are those above."""
+    rng, config, (net, theta, _) = np.random.default_rng(seed), folder.config(), load_run(folder, which, backend)
     wide = net.remade(dtype="float64", backend=backend)
     part, source = chosen_part(config, part, "train"), open_source(config, folder)
     pool, name = _sequences(config, source, part, symbols, rng)
@@ -81,16 +111,10 @@ def load_objective(
     columns = np.sort(rng.permutation(N)[: max(round(symbols / length), 1)])
     batch = source.batch(pool, columns)
     steps = columns.size * T if batch.lengths is None else int(batch.lengths.sum())
-    memory = config.memory_bytes if wide.backend.on_host == (config.backend not in DEVICES) else None
-    objective = Objective(wide, batch, config.threads, memory=memory)
-    words = f"{counted(columns.size, 'random sequence')} of the {name}, {steps:,} steps"
+    about = f"{counted(columns.size, 'random sequence')} of the {name}, {counted(steps, 'step')}"
     if config.closed_loop:
-        words += ", with the recorded values in place of fed-back outputs"
-    theta = wide.backend.asarray(theta, dtype="float64")
-    constraints = stored_constraints(wide, folder.restore(which)[0], folder.path)
-    if constraints is None:
-        return RunObjective(objective, theta, words)
-    return RunObjective(ConstrainedObjective(objective, constraints), constraints.variables(theta), words)
+        about += ", with the recorded values in place of fed-back outputs"
+    return RunSequences(wide, wide.backend.asarray(theta, dtype="float64"), batch, source, name, about)
 
 
 def _sequences(

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hfrnn.checks import count
 from hfrnn.cli.arguments import check_force, check_picture, checked_outputs, force_option, kernel_option, write_outputs
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.evaluate import part_option, which_option
-from hfrnn.cli.free_runs import columns_of
+from hfrnn.cli.free_runs import columns_of, feedback_option
 from hfrnn.cli.output import say, say_json
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
 
 if TYPE_CHECKING:
+    from hfrnn.analysis.run_objective import RunSequences
     from hfrnn.dynamics import FixedPoints, Lyapunov, Trajectories
+    from hfrnn.runs.folder import RunFolder
 
 POINTS_EXAMPLES = """\b
 Examples:
@@ -88,7 +91,8 @@ def fixed_points(
     outputs = checked_outputs(folder.config(), {"output": output, "plot": plot}, force)
     if plot is not None:
         check_picture(plot)
-    net, theta, batch, about = _sequences(run, which, part, symbols, seed)
+    drawn = _sequences(folder, which, part, symbols, seed)
+    net, theta, batch = drawn.net, drawn.theta, drawn.batch.padded()
     inputs, shown = _constant_inputs(folder, net, batch, given)
     with working("left at most") as show:
         paths = dynamics.trajectories(net, theta, batch)
@@ -109,9 +113,10 @@ def fixed_points(
         contents["plot"] = points_picture(found, paths, kind, f"{net.describe()}\ninputs {shown}")
     write_outputs(outputs, contents)
     if as_json:
-        say_json({"network": net.describe(), "data": about, "inputs": shown, "seconds": seconds, **_points(found)})
+        about = {"network": net.describe(), "data": drawn.about, "inputs": shown, "seconds": seconds}
+        say_json({**about, **_points(found)})
         return
-    say(f"{net.describe()}\n{about}; inputs {shown}\n")
+    say(f"{net.describe()}\n{drawn.about}; inputs {shown}\n")
     say(f"{counted(len(found), 'point')} from {counted(len(begin), 'start')} in {seconds:.1f} s")
     say("\n".join(_lines(found)))
 
@@ -148,21 +153,11 @@ def _archive(found: FixedPoints, paths: Trajectories) -> bytes:
     return npz_bytes({"names": np.array(paths.names), **{name: getattr(found, name) for name in names}})
 
 
-def _sequences(run: str, which: str, part: str | None, symbols: int, seed: int) -> tuple[Any, Any, Any, str]:
+def _sequences(folder: RunFolder, which: str, part: str | None, symbols: int, seed: int) -> RunSequences:
     """Return the network of a run in float64, its weights, and random sequences of its data as it reads them."""
-    from hfrnn.analysis.run_objective import load_objective
-    from hfrnn.runs.folder import RunFolder
-    from hfrnn.runs.load import load_run
+    from hfrnn.analysis.run_objective import random_sequences
 
-    objective, _, about = load_objective(run, which, part, symbols, seed)
-    batch = (objective if hasattr(objective, "batch") else objective.objective).batch
-    return objective.net, load_run(RunFolder(run), which).theta, batch.padded(), about
-
-
-def _name_of(about: str, batch: Any) -> str:
-    """Return the name of the data in a description of random sequences, without the numbers of sequences and steps."""
-    steps = batch.T * batch.B if batch.lengths is None else int(batch.lengths.sum())
-    return about.partition(" of ")[2].rpartition(f", {counted(steps, 'step')}")[0]
+    return random_sequences(folder, which, part, count("symbols", symbols, 1), count("seed", seed))
 
 
 def _constant_inputs(folder: Any, net: Any, batch: Any, given: str | None) -> tuple[Any, str]:
@@ -206,8 +201,13 @@ def _constant_inputs(folder: Any, net: Any, batch: Any, given: str | None) -> tu
 @click.option(
     "--free-run", metavar="N", type=int, help="Read the sequences, then run N steps on its own outputs, which count."
 )
+@feedback_option
 @click.option(
-    "--count", metavar="N", type=int, help=f"Number of exponents.  [default: {EXPONENTS}, or all if there are fewer]"
+    "--count",
+    "most",
+    metavar="N",
+    type=int,
+    help=f"Number of exponents.  [default: {EXPONENTS}, or all if there are fewer]",
 )
 @click.option("--sequences", metavar="N", default=5, show_default=True, type=int, help="Largest number of sequences.")
 @click.option("--washout", metavar="N", type=int, help="First steps, which do not count.  [default: a tenth]")
@@ -222,8 +222,9 @@ def _constant_inputs(folder: Any, net: Any, batch: Any, given: str | None) -> tu
 @seed_option
 @json_option
 def lyapunov(
-    run: str, free_run: int | None, count: int | None, sequences: int, washout: int | None, step: float | None,
-    symbols: int, part: str | None, plot: str | None, force: bool, which: str, seed: int, as_json: bool,
+    run: str, free_run: int | None, feedback: str | None, most: int | None, sequences: int, washout: int | None,
+    step: float | None, symbols: int, part: str | None, plot: str | None, force: bool, which: str, seed: int,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Compute how fast small differences between states grow (above 0) or shrink (below 0) in the network in the run
     folder RUN: along random sequences of its data, or in a free run after them.
@@ -231,7 +232,6 @@ def lyapunov(
     from hfrnn import dynamics
     from hfrnn.live_line import working
     from hfrnn.runs.folder import RunFolder
-    from hfrnn.sources.open import open_source
 
     check_force(force, plot, "--plot")
     if sequences < 1:
@@ -240,25 +240,26 @@ def lyapunov(
         raise InputError(f"--step is {step:g}: give a time above 0")
     if free_run is not None and free_run < 1:
         raise InputError(f"--free-run is {free_run}: give a whole number of steps, 1 or more")
+    if feedback is not None and free_run is None:
+        raise InputError("--feedback was given, and --free-run was not: it is for a network that runs on its outputs")
     folder = RunFolder(run)
     outputs = checked_outputs(folder.config(), {"plot": plot}, force)
     if plot is not None:
         check_picture(plot)
-    net, theta, batch, about = _sequences(run, which, part, symbols, seed)
-    data = _name_of(about, batch)
-    batch = batch.columns(0, min(sequences, batch.B))
+    drawn = _sequences(folder, which, part, symbols, seed)
+    net, theta, batch = drawn.net, drawn.theta, drawn.batch.padded().columns(0, min(sequences, drawn.batch.B))
     length = batch.T if batch.lengths is None else int(batch.lengths.min())
     scaling, inputs = folder.scaling(), batch.inputs[:length]
     if scaling is not None and not batch.symbols and scaling.input_mean is not None:
         inputs = inputs * scaling.input_deviation + scaling.input_mean
     size = dynamics.to_vectors(net, net.zero_state(1)).shape[1]
-    if count is not None and not 1 <= count <= size:
+    if most is not None and not 1 <= most <= size:
         entries = f"the state of the network has {size} entries, which is the number of exponents"
-        raise InputError(f"--count is {count}, and {entries}: give 1 to {size}")
-    columns = None if free_run is None else columns_of(folder, open_source(folder.config(), folder), net, None)
+        raise InputError(f"--count is {most}, and {entries}: give 1 to {size}")
+    columns = None if free_run is None else columns_of(folder, drawn.source, net, feedback)
     with working() as show:
         found = dynamics.lyapunov(
-            net, theta, inputs, batch.initial_state, min(EXPONENTS, size) if count is None else count,
+            net, theta, inputs, batch.initial_state, min(EXPONENTS, size) if most is None else most,
             free_steps=free_run, scaling=scaling, washout=washout, seed=seed, progress=partial(show, "steps"),
             feedback=columns,
         )  # fmt: skip
@@ -270,7 +271,7 @@ def lyapunov(
         paths = dynamics.trajectories(net, theta, batch)
         kind = plot.rpartition(".")[2].lower()
         outputs["plot"].write(exponents_picture(found, paths, step, kind, net.describe()))
-    about = f"{counted(found.sequences, 'sequence')} of {data}, "
+    about = f"{counted(found.sequences, 'sequence')} of the {drawn.name}, "
     about += f"{counted(found.steps, 'free step' if free_run else 'step')} each"
     if as_json:
         figures = {"exponents": found.exponents.tolist(), "errors": found.errors.tolist(), "step": step}

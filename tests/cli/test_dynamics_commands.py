@@ -91,6 +91,12 @@ def test_a_free_run_feeds_the_columns_that_are_inputs_and_targets(tmp_path: Path
     expected = hfrnn.dynamics.lyapunov(objective.net, theta, inputs, free_steps=60, feedback=[1, 0])
     np.testing.assert_allclose(found, expected.exponents, rtol=1e-6)
     assert "reads a, b and predicts c, d" in refused("lyapunov", tmp_path / "others", *arguments)
+    tiny_train(tmp_path, "late", **how, targets=["c", "d"], ahead=1)
+    chosen = json.loads(call("lyapunov", tmp_path / "late", *arguments, "--feedback", "b,a").stdout)["exponents"]
+    objective, theta, _ = hfrnn.load_objective(str(tmp_path / "late"), symbols=20)
+    inputs = objective.batch.padded().inputs
+    expected = hfrnn.dynamics.lyapunov(objective.net, theta, inputs, free_steps=60, feedback=[1, 0])
+    np.testing.assert_allclose(chosen, expected.exponents, rtol=1e-6)
 
 
 def test_exponents_begin_in_the_states_of_the_data(tmp_path: Path) -> None:
@@ -137,5 +143,6 @@ def test_wrong_arguments_are_refused(folder: Path, monkeypatch: pytest.MonkeyPat
         (["lyapunov", "loop", "--free-run", "0"], "--free-run is 0"),
         (["lyapunov", "book", "--free-run", "5"], "cannot be its inputs"),
         (["lyapunov", "loop", "--count", "5"], "--count is 5"),
+        (["lyapunov", "loop", "--feedback", "0"], "--feedback was given, and --free-run was not"),
     ):  # fmt: skip
         assert words in refused(*arguments)
