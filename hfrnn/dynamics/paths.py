@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hfrnn.arrays.array_checks import array, is_array
-from hfrnn.arrays.backend import Array, HostArray, host_copy
+from hfrnn.arrays.backend import Array, HostArray, get_backend, host_copy
 from hfrnn.checks import count, instance, shown, string
 from hfrnn.data.scaling import Scaling
 from hfrnn.dynamics.state_vectors import on_host
 from hfrnn.dynamics.transition import Transition
-from hfrnn.engine.batch import Batch
+from hfrnn.engine.batch import Batch, zero_padding
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 from hfrnn.wording import brief, counted
@@ -175,10 +175,11 @@ def trajectories(
     batch = instance("batch", batch, Batch, "a hfrnn.Batch").padded()
     B = batch.B
     found = _conditions(conditions, B)
-    series = step.time_series(host_copy(batch.inputs), scaling, "inputs of the batch")
-    states, outputs = step.run(series, *step.first_state(B, batch.initial_state))
     lengths = np.full(B, batch.T) if batch.lengths is None else np.asarray(host_copy(batch.lengths))
     padding = np.arange(batch.T)[:, None] >= lengths
+    inputs = zero_padding(get_backend("numpy"), host_copy(batch.inputs), ~padding)  # it may hold anything, also NaN
+    series = step.time_series(inputs, scaling, "inputs of the batch")
+    states, outputs = step.run(series, *step.first_state(B, batch.initial_state), lengths)
     outputs = _in_units(net, outputs, scaling)
     states[padding] = outputs[padding] = np.nan
     return Trajectories(states, outputs, found, step.places.names)

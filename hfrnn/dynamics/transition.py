@@ -274,15 +274,21 @@ class Transition:
         Rz = self.net.head.routputs(self.p[group], self._still[group], each, Reach, self._head_tape())
         return np.array(Rz[0])
 
-    def run(self, series: HostArray, vectors: HostArray, clock: Clock) -> tuple[HostArray, HostArray]:
-        """Return the vectors (T, B, n) and outputs (T, B, n_logits) after every step; they have to be finite."""
+    def run(
+        self, series: HostArray, vectors: HostArray, clock: Clock, lengths: HostArray | None = None
+    ) -> tuple[HostArray, HostArray]:
+        """Return the vectors (T, B, n) and outputs (T, B, n_logits) after every step; they have to be finite.
+
+        `lengths` (B,) are the steps of each sequence; what comes after them is padding, and may overflow.
+        """
         (T, B), states = series.shape[:2], np.empty((*series.shape[:2], self.n))
         outputs = np.empty((T, B, self.net.head.n_logits))
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
             for t in range(T):
                 vectors, handed, clock = self.forward(vectors, series[t], clock)
                 states[t], outputs[t] = vectors, self.outputs(handed)
-        if not np.isfinite(states[-1]).all():
+        last = states[-1] if lengths is None else states[lengths - 1, np.arange(B)]
+        if not np.isfinite(last).all():
             raise NonFiniteError("the states are not finite: the weights are too large, use another checkpoint")
         return states, outputs
 

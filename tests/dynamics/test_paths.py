@@ -89,3 +89,16 @@ def test_all_forms_of_an_initial_state_and_losses_with_more_outputs_are_those_of
         scaled = hfrnn.Batch(SCALING.scale_inputs(X), initial_state=state)
         np.testing.assert_allclose(found, own.run(theta, scaled)[0], rtol=1e-11, atol=1e-13)
     assert perturb(own, theta, X, rows, np.eye(6), SCALING).outputs.shape == (6, 6, 4, 2)
+
+
+def test_the_padding_may_hold_anything_and_overflow() -> None:
+    x = X.copy()
+    x[4:, 1] = np.nan
+    found, plain = (trajectories(NET, THETA, hfrnn.Batch(each, lengths=[6, 4, 6, 6])) for each in (x, X))
+    np.testing.assert_array_equal(found.states, plain.states)
+    growing = hfrnn.Network("rnn", 2, 3, 1, "squared", dtype="float64", activation="relu")
+    theta, long = np.full(growing.n_parameters, 10.0), np.ones((400, 2, 2))  # infinite after about 200 steps
+    with pytest.raises(hfrnn.NonFiniteError):
+        trajectories(growing, theta, hfrnn.Batch(long))
+    short = trajectories(growing, theta, hfrnn.Batch(long, lengths=[5, 3]))
+    assert short.visited().shape == (8, 3)
