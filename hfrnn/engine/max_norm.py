@@ -9,6 +9,7 @@ both after Pachitariu & Sahani (2013). [S] gives no c and does not say which mat
 by its constant, and we bound |w|.
 
 - One number bounds all weights into a unit as one vector: a column of all matrices whose products are added up in it.
+  Each gate of a cell is a unit of its own. `Kernel.added_to` says to what products with recurrent matrices are added.
 - A number by name bounds each column of that parameter by itself. A block with three axes is a matrix for each index
   of the first one: the orders of a HORNN.
 - An embedding has no units with weights from several inputs at once: its vectors are its rows, one for each symbol.
@@ -16,8 +17,11 @@ by its constant, and we bound |w|.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +30,7 @@ from hfrnn.checks import POSITIVE, instance, near_hint, number, shown
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.operators import check_output
 from hfrnn.errors import InputError
+from hfrnn.kernels.base import Kernel
 from hfrnn.optim.clipping import max_norm
 
 EMBEDDING = "embedding.E"
@@ -68,6 +73,7 @@ class MaxNorm:
         self.of_columns: dict[str, float] = {}
         if not isinstance(bound, Mapping):
             self.of_units = number("bound", bound, POSITIVE)
+            self._joint = _matrices_into_units(net)
             return
         names = [block.name for block in net.parameters.blocks if len(block.shape) > 1]
         if not bound:
@@ -89,27 +95,58 @@ class MaxNorm:
         theta : (n_parameters,) array, of the type of the network
         """
         check_output(self.net.backend, "theta", theta, (self.net.n_parameters,), self.net.dtype)
-        if self.of_units is not None:
-            self._bound_units(theta, self.of_units)
-            return
         views = self.net.views(theta)
+        if self.of_units is not None:
+            for columns in self._joint:
+                max_norm([_columns(name, views[name])[index] for name, index in columns], self.of_units)
+            return
         for name, bound in self.of_columns.items():
             _bound_columns(_columns(name, views[name]), bound)
 
-    def _bound_units(self, theta: Array, bound: float) -> None:
-        """Bound all weights into each unit. Matrices of equal width in a layer feed the same units.
 
-        So do the matrices of a block with three axes that have a column for each unit of the layer (all orders of a
-        HORNN), but not those with other widths (`W_up` of gated-feedback).
-        """
-        for layer, group in self.net.groups(theta).items():
-            matrices = [_columns(f"{layer}.{name}", W) for name, W in group.items() if W.ndim >= 2 and W.size]
-            apart = [W for W in matrices if W.ndim > 2 and W.shape[-1] % self.net.hidden[int(layer[5:])]]
-            for W in apart:
-                _bound_columns(W, bound)
-            joint = [W for W in matrices if all(W is not other for other in apart)]
-            for width in {W.shape[-1] for W in joint}:
-                max_norm([W for W in joint if W.shape[-1] == width], bound)
+UnitColumns = list[tuple[str, Any]]
+"""Columns of parameter blocks, one for each of some units: the name of a block, and the index of its columns."""
+
+
+def _matrices_into_units(net: Layout) -> list[UnitColumns]:
+    """Return, for each group of units, the columns of all matrices whose products are added up in these units."""
+    found: defaultdict[Any, UnitColumns] = defaultdict(list)
+    matrices = {block.name: block.shape for block in net.parameters.blocks if len(block.shape) > 1 and block.size}
+    for name in matrices:
+        if name.startswith("output."):
+            found["classes" if name.startswith("output.W_class") else "outputs"].append((name, ...))
+        elif name == EMBEDDING:
+            found[name].append((name, ...))
+    for l, layer in enumerate(net.layers):
+        at = 0
+        for slot in layer.kernel.slots:
+            for name, columns in (("W_x", layer.direct), ("W_below", layer.below)):
+                for first, start, width in columns.runs:
+                    if first <= at < first + width:
+                        here = start + at - first
+                        found[l, slot.name].append((f"layer{l}.{name}", np.s_[..., here : here + slot.width]))
+            at += slot.width
+        for own in layer.kernel.parameter_shapes():
+            if (name := f"layer{l}.{own}") in matrices:
+                for units, index in _columns_into_slots(layer.kernel, own, matrices[name]):
+                    found[l, units].append((name, index))
+    return list(found.values())
+
+
+def _columns_into_slots(kernel: Kernel, name: str, shape: tuple[int, ...]) -> list[tuple[Any, Any]]:
+    """Return the slots to which products with a recurrent matrix are added, each with the index of its columns.
+
+    A matrix that is added to no slot has units of its own.
+    """
+    widths = {slot.name: slot.width for slot in kernel.slots}
+    as_wide = tuple(widths) if sum(widths.values()) == shape[-1] else ()
+    slots = as_wide if kernel.added_to is None else kernel.added_to.get(name, ())
+    if not slots:
+        return [((name, index), index) for index in np.ndindex(shape[:-2])]
+    ends = list(accumulate(widths[slot] for slot in slots))
+    if ends[-1] != shape[-1]:
+        return [(slot, n) for n, slot in enumerate(slots)]
+    return [(slot, np.s_[..., end - widths[slot] : end]) for slot, end in zip(slots, ends, strict=True)]
 
 
 def _bound_columns(W: Array, bound: float) -> None:

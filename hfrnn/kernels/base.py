@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar
 
@@ -174,6 +175,10 @@ class Kernel:
     """
     transposed: ClassVar[tuple[str, ...]] = ()
     """The recurrent matrices whose transposes backward uses in every step (see `pointwise.transpose`)."""
+    added_to: Mapping[str, tuple[str, ...]] | None = None
+    """The slots to which products with a recurrent matrix are added, by its name, in the order of its columns. In a
+    block with three axes, one for each index of the first axis, or the same for all. Matrices without a name here feed
+    units of their own. By default, matrices as wide as all slots are added to them. `hfrnn.MaxNorm` reads it."""
     least_hidden: ClassVar[int] = 1
     """The smallest hidden size that makes sense."""
     scale: ClassVar[float] = 0.1

@@ -95,6 +95,7 @@ class GatedFeedback(Kernel):
             Slot("g", sublayers, below=True),
             Slot("u", hidden - self.M, bias=True, input=False),
         )
+        self.added_to = {}
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         H, L, M = self.hidden, self.sublayers, self.M

@@ -40,6 +40,7 @@ class GRU(Kernel):
     def __init__(self, hidden: int) -> None:
         self.hidden = self.width = hidden
         self.slots = tuple(Slot(name, hidden, bias=True, below=True) for name in "rzg")
+        self.added_to = {"W_h": ("r", "z"), "W_hg": ("g",)}
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         return {"W_h": (self.hidden, 2 * self.hidden), "W_hg": (self.hidden, self.hidden)}

@@ -39,7 +39,9 @@ class GatedHORNN(HORNN):
 
     def __init__(self, hidden: int, order: int = 3, activation: str = "tanh") -> None:
         super().__init__(hidden, order, activation)
-        self.slots += tuple(Slot(f"r_{n}", hidden, below=True) for n in range(1, order + 1))
+        gates = tuple(Slot(f"r_{n}", hidden, below=True) for n in range(1, order + 1))
+        self.slots += gates
+        self.added_to = {"W_h": ("h",), "W_r": tuple(gate.name for gate in gates)}
 
     def gate_columns(self, n: int) -> slice:
         """Return the columns of U that feed the gate r_{n+1}."""

@@ -63,6 +63,7 @@ class LowRank(Kernel):
         self.hidden = self.width = hidden
         self.rank, self.activation, self.leak = rank, activation, Share("leak", leak, learn_leak)
         self.slots = (Slot("x", hidden, bias=True, below=True),)
+        self.added_to = {"M": ("x",)}
         # relu has no matching distance of [K] 3.28
         self.metrics = ("hidden", "preactivation") if activation == "relu" else ("hidden", "matching", "preactivation")
 

@@ -39,6 +39,7 @@ class MLSTM(Kernel):
         self.hidden = self.width = hidden
         gates = tuple(Slot(name, hidden, bias=self.gate_bias, below=True) for name in "ifog")
         self.slots = (*gates, Slot("m", hidden))
+        self.added_to = {"W_m": tuple("ifog")}
         self.metrics = self.cell.metrics
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:

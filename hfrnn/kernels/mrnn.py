@@ -46,6 +46,7 @@ class MRNN(Kernel):
     def __init__(self, hidden: int) -> None:
         self.hidden = self.width = hidden
         self.slots = (Slot("h", hidden, bias=True, below=True), Slot("m", hidden))
+        self.added_to = {"W_mh": ("h",)}
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         return {"W_hm": (self.hidden, self.hidden), "W_mh": (self.hidden, self.hidden)}

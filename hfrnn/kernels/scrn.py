@@ -55,6 +55,7 @@ class SCRN(Kernel):
         self.hidden, self.context, self.width = hidden, context, hidden + context
         self.alpha = Share("alpha", alpha, learn_alpha)
         self.slots = (Slot("h", hidden, below=True), Slot("s", context, below=True))
+        self.added_to = {"W_h": ("h",), "W_s": ("h",)}
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         H, C = self.hidden, self.context

@@ -63,6 +63,7 @@ class StateSpace(Kernel):
         self.hidden = self.width = hidden
         self.units, self.activation = units, activation
         self.slots = (Slot("h", hidden, bias=True, below=True), Slot("g", units, bias=True, below=True))
+        self.added_to = {"A": ("h",), "W_1": ("g",), "W_3": ("h",)}
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         n, m = self.hidden, self.units

@@ -60,6 +60,47 @@ def test_the_vectors_of_an_embedding_are_its_rows(bound):
     np.testing.assert_allclose(imposed(net, theta, bound)["embedding.E"], expected, rtol=1e-14)
 
 
+H = 5
+INTO_UNITS: dict[str, list[list[tuple[str, Any]]]] = {  # arch: matrices with H columns each that feed the same units
+    "gru": [
+        [("W_x", np.s_[:, :H]), ("W_h", np.s_[:, :H])], [("W_x", np.s_[:, H : 2 * H]), ("W_h", np.s_[:, H:])],
+        [("W_x", np.s_[:, 2 * H :]), ("W_hg", ...)],
+    ],
+    "mrnn": [[("W_x", np.s_[:, :H]), ("W_mh", ...)], [("W_x", np.s_[:, H:])], [("W_hm", ...)]],
+    "mlstm": [
+        *([("W_x", np.s_[:, k : k + H]), ("W_m", np.s_[:, k : k + H])] for k in range(0, 4 * H, H)),
+        [("W_x", np.s_[:, 4 * H :])], [("W_hm", ...)],
+    ],
+    "hornn-gated": [
+        [("W_x", np.s_[:, :H]), *(("W_h", n) for n in range(3))],
+        *([("W_x", np.s_[:, n * H + H : n * H + 2 * H]), ("W_r", n)] for n in range(3)),
+    ],
+    "scrn": [[("W_x", np.s_[:, :H]), ("W_h", ...), ("W_s", ...)], [("W_x", np.s_[:, H:])]],
+    "state-space": [
+        [("W_x", np.s_[:, :H]), ("A", ...), ("W_3", ...)], [("W_x", np.s_[:, H:]), ("W_1", ...)],
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", INTO_UNITS)
+def test_a_number_bounds_the_weights_into_each_gate(arch):
+    net, theta = made(arch, hidden=H)
+    views, held = net.views(theta), imposed(net, theta, 2 * C)
+    for group in INTO_UNITS[arch]:
+        before, after = ([all_of[f"layer0.{name}"][at] for name, at in group] for all_of in (views, held))
+        factor = np.minimum(1.0, 2 * C / np.linalg.norm(np.concatenate(before), axis=0))
+        for W, new in zip(before, after, strict=True):
+            np.testing.assert_allclose(new, W * factor, rtol=1e-14)
+    assert not np.array_equal(held["layer0.W_x"], views["layer0.W_x"])
+
+
+def test_outputs_and_as_many_classes_do_not_count_together():
+    net, theta = made(loss="class-softmax", classes=6)
+    views, held = net.views(theta), imposed(net, theta, C)
+    for name in ("output.W_y0", "output.W_class0"):
+        np.testing.assert_allclose(held[name], shortened(views[name], C, 0), rtol=1e-14)
+
+
 def test_matrices_into_different_units_do_not_count_together():
     net, theta = made("gated-feedback", hidden=6)
     views, held = net.views(theta), imposed(net, theta, C)
