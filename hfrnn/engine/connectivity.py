@@ -9,7 +9,7 @@ from hfrnn.engine.constraints import ABSENT, Constraints
 from hfrnn.engine.layout import Layout
 from hfrnn.errors import InputError, Message
 
-OF_HIDDEN = ("W_h", "W_hg", "W_hm", "W_r")
+OF_HIDDEN = ("W_h", "W_hg", "W_hm", "W_r", "W_z")
 """Recurrent parameters whose rows belong to the hidden units: row i holds the weights that leave unit i."""
 NEVER_NEGATIVE = ("logistic", "relu", "softplus")
 """Activations whose value is 0 or more."""

@@ -156,8 +156,12 @@ def test_wrong_masks_are_refused(masks, signs, message):
 
 
 @pytest.mark.parametrize(
-    ("arch", "names"), [("rnn", ["W_h"]), ("gru", ["W_h", "W_hg"]), ("hornn-gated", ["W_h", "W_r"])]
-)
+    ("arch", "names"),
+    [
+        ("rnn", ["W_h"]), ("gru", ["W_h", "W_hg"]), ("hornn-gated", ["W_h", "W_r"]),
+        ("coupled-oscillator", ["W_h", "W_z"]),
+    ],
+)  # fmt: skip
 def test_a_density_draws_one_connectivity_for_the_matrices_of_a_layer(arch, names):
     net = hfrnn.Network(arch, 3, (6, 4), 2)
     masks, signs = drawn_constraints(net, 0.25, seed=3)
