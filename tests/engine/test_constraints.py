@@ -177,6 +177,11 @@ def test_a_density_draws_one_connectivity_for_the_matrices_of_a_layer(arch, name
     assert (another != again).any()
 
 
+def test_no_connectivity_is_drawn_for_gates_that_are_no_units():
+    with pytest.raises(InputError, match=r"layer0\.W_hg of architecture 'gated-feedback' .*: give masks by name"):
+        drawn_constraints(hfrnn.Network("gated-feedback", 3, 6, 2), 0.25)
+
+
 def test_excitatory_units_come_first_and_all_that_they_send_has_one_sign():
     net = hfrnn.Network("leaky", 3, (5, 4), 2, activation="relu")
     masks, signs = drawn_constraints(net, excitatory=0.6, excitatory_output=True)
