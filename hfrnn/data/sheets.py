@@ -407,9 +407,11 @@ class _Frame(Sheet):
         for place, column in enumerate(wanted):
             values = self.frame.iloc[:, column]
             if values.dtype.kind not in "fiub":
-                values = values.map(lambda each: np.nan if str(each).strip().lower() in self.gaps else each)
-                given, values = values, pandas.to_numeric(values, errors="coerce")
-                wrong = np.flatnonzero(values.isna().to_numpy() & ~given.isna().to_numpy())
+                cells = [np.nan if str(each).strip().lower() in self.gaps else each for each in values]
+                given = pandas.Series(cells, dtype=object)  # dates as such: of their own type, pandas makes numbers
+                values = pandas.to_numeric(given, errors="coerce")
+                unread = values.isna().to_numpy() & ~given.isna().to_numpy()
+                wrong = np.flatnonzero(unread | np.array([np.iscomplexobj(each) for each in cells]))
                 if wrong.size:
                     held = repr(one_line(str(given.iloc[int(wrong[0])])[:40]))
                     raise InputError(

@@ -210,6 +210,15 @@ def test_other_columns_of_a_frame_may_hold_anything():
             read_table(frame, TableFormat(["u"], ["note"]))
 
 
+def test_dates_durations_and_complex_numbers_of_a_frame_are_no_numbers():
+    pandas = pytest.importorskip("pandas")
+    days = pandas.Series(pandas.date_range("1999-12-30", periods=2))
+    for cells in (days, days - days[0], days.dt.to_period("D"), pandas.Series([1 + 2j, 3.0])):
+        frame = pandas.DataFrame({"u": cells, "y": [1.0, 2.0]})
+        with pytest.raises(InputError, match=r"^row 0 \(counted from 0\) of .* holds '.+' in column 1 \(u\): give num"):
+            read_table(frame, COLUMNS)
+
+
 @pytest.mark.parametrize(("above", "skip", "columns"), [
     ([], 0, "12"), ([["u", "y"]], 0, "uy"), ([["logger", 2], [None, None], ["u", "y"], ["V", "A"]], 1, "uy"),
 ])  # fmt: skip
