@@ -431,7 +431,8 @@ class _Frame(Sheet):
         return found
 
     def words(self, columns: Sequence[int]) -> list[list[Any]]:
-        return [list(self.frame.iloc[:, column]) for column in columns]
+        found = [self.frame.iloc[:, column].astype(object) for column in columns]
+        return [list(each.where(each.notna(), "")) for each in found]  # a missing cell is empty, as in a text
 
 
 class _Excel(_Frame):

@@ -219,6 +219,15 @@ def test_dates_durations_and_complex_numbers_of_a_frame_are_no_numbers():
             read_table(frame, COLUMNS)
 
 
+def test_a_missing_name_in_a_frame_is_an_empty_cell_as_in_a_text(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"u": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0], "kind": ["a", None, "b"]})
+    form = COLUMNS._replace(by="kind")
+    text = read_table(write(tmp_path, frame.to_csv(index=False)), form)
+    assert text.found[0].conditions == read_table(frame, form).found[0].conditions == ["a", "", "b"]
+    assert [each.name for each in read_table(frame, COLUMNS._replace(recording="kind")).found] == ["a", "", "b"]
+
+
 @pytest.mark.parametrize(("above", "skip", "columns"), [
     ([], 0, "12"), ([["u", "y"]], 0, "uy"), ([["logger", 2], [None, None], ["u", "y"], ["V", "A"]], 1, "uy"),
 ])  # fmt: skip
