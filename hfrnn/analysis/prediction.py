@@ -164,10 +164,13 @@ def score(
 
 
 def check_names(net: Network, names: Sequence[str] | None) -> None:
-    """Raise InputError unless names are one string for each output, or None."""
+    """Raise InputError unless names are one string for each output, all different, or None."""
     listed = isinstance(names, list | tuple) and len(names) == net.n_out and all(isinstance(n, str) for n in names)
     if names is not None and not listed:
         raise InputError(f"names is {shown(names)}: give a list of {net.n_out} strings, one for each output, or None")
+    if names is not None and len(set(names)) < len(names):
+        twice = next(name for n, name in enumerate(names) if name in names[:n])
+        raise InputError(f"names has {shown(twice)} twice, and figures have one line for each name: give other names")
 
 
 def scored_rows(outputs: HostArray, batch: Batch) -> tuple[HostArray, HostArray, HostArray]:

@@ -91,6 +91,12 @@ def test_a_score_needs_targets_and_weights_that_fit_and_finite_outputs(scaling: 
         score(net, theta, replace(batch, targets=batch.targets + 3), scaling=scaling)
 
 
+def test_names_of_outputs_differ_because_each_has_a_line_of_its_own() -> None:
+    net, theta, batch = problem()
+    with pytest.raises(InputError, match=r"^names has 'a' twice, and figures have one line for each name: give other "):
+        score(net, theta, batch, names=["a", "b", "a"])
+
+
 def test_a_table_shows_a_small_range_beside_a_large_mean_and_a_symbol_that_is_not_scored_may_be_any_number() -> None:
     rng = np.random.default_rng(0)
     y = np.stack([rng.normal(size=20), 1e9 + rng.normal(size=20), np.full(20, 0.25)], axis=1)
