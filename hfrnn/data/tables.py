@@ -327,6 +327,10 @@ def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
                 f"{argument(form.asked.get(role, role))} has {{0!r}}, which is no unit of {{1}}: it has {{2}}", unknown,
                 sheet.path, _some_units(own),
             ))  # fmt: skip
+        if given is not None and len(set(given)) < len(given):
+            twice = next(each for each in given if given.count(each) > 1)
+            asked = argument(form.asked.get(role, role))
+            raise InputError(Message(f"{asked} has unit {{0}} twice: give each unit once", one_line(twice[:40])))
         names.append(tuple(given or known))
     chosen = dict.fromkeys((*names[0], *names[1]))
     if "" in chosen:  # no run can store it as the name of a column

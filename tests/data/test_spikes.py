@@ -50,6 +50,13 @@ def test_each_unit_is_a_column_and_each_trial_a_recording(tmp_path):
     assert read_table(events(tmp_path, [("b", 10, 0.05)]), FORM._replace(inputs=["10"])).input_names == ("10",)
 
 
+@pytest.mark.parametrize("role", ["inputs", "targets"])
+def test_a_unit_that_is_given_twice_is_refused_as_a_column_is(tmp_path, role):
+    path, form = events(tmp_path, [("b", 10, 0.05), ("b", 2, 0.19)]), FORM._replace(**{role: ["2", "10", "2"]})
+    with pytest.raises(InputError, match=rf"^{role}= has unit 2 twice: give each unit once"):
+        read_table(path, form)
+
+
 def test_a_note_says_that_trials_have_the_times_of_a_whole_session(tmp_path):
     noted = "go on from recording to recording, so each begins with empty bins until its first event"
     for first, begins in ((20.0, True), (5.0, True), (0.5, False)):
