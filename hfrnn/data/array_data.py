@@ -132,8 +132,9 @@ def load_files(parts: Mapping[str, Files], *, windows: Windows | None = None, **
     InputError
         A file cannot be read, lacks an array, or the arrays do not fit.
     """
-    read = {part: [read_file_arrays(path, files.names, windows is not None) for path in files.paths]
-            for part, files in parts.items()}  # fmt: skip
+    shared = {part: {*files.paths} & {*parts["train"].paths} for part, files in parts.items()}
+    read = {part: [read_file_arrays(path, files.names._replace(beside=path in shared[part]), windows is not None)
+                   for path in files.paths] for part, files in parts.items()}  # fmt: skip
     first = read["train"][0]
     every = [file for files in read.values() for file in files]
     digest = every[0].sha256

@@ -31,13 +31,15 @@ _CHOSEN = {"x": "inputs", "y": "targets", "mask": "mask"}
 class ArrayNames(NamedTuple):
     """Which arrays of a file are read; without them those named `x`, `y` and `mask`.
 
-    For a .npy file `targets` is the path of the file of targets. `part` is the part that has these names of its own.
+    For a .npy file `targets` is the path of the file of targets. `part` is the part that has these names of its own,
+    and `beside` says whether its file is also that of the training part.
     """
 
     inputs: Sequence[str] | None = None
     targets: Sequence[str] | None = None
     mask: str | None = None
     part: str = ""
+    beside: bool = False
 
     def given(self, role: str) -> tuple[str, ...]:
         """Return the names of the arrays of a role; none if they were not given."""
@@ -133,6 +135,8 @@ def _others(holding: Holding, used: Iterable[Held]) -> tuple[str, ...]:
 def _chosen(holding: Holding, names: ArrayNames, role: str) -> tuple[list[Held], Message | None]:
     """Return what was chosen for a role, or why there is nothing; without a name that of the role is taken."""
     given = names.given(role)
+    if names.beside and names.part and role not in ("x", "y"):
+        return _beside_training(holding, names.part, given[0] if given else role)
     if not given:
         own = holding.find(role)
         if own is None:
@@ -142,6 +146,21 @@ def _chosen(holding: Holding, names: ArrayNames, role: str) -> tuple[list[Held],
         return [holding.chosen(name, names.asked(role)) for name in given], None
     except InputError as error:
         return [], Message("{0}", error)
+
+
+def _beside_training(holding: Holding, part: str, name: str) -> tuple[list[Held], Message | None]:
+    """Return the mask, the lengths or the states of a part in the file of the training part, whose own have `name`."""
+    at = max(name.rfind("."), name.rfind("/")) + 1
+    wanted = f"{name[:at]}{part}_{name[at:]}"
+    found = holding.find(wanted)
+    if found is None and holding.find(name) is not None:
+        raise InputError(Message(
+            f"{{0}} holds {{1}}, which belongs to the training part: name that of the {part} part {{2}}, or give this "
+            f"part a file of its own with {argument(part)}", holding.source, name, wanted,
+        ))  # fmt: skip
+    if found is None:
+        return [], _no_array(holding.source, wanted, holding.names, holding.listed())
+    return [found], None
 
 
 def _size(content: Content) -> int:

@@ -11,7 +11,8 @@ from support.array_files import N, T, good, load, mat, npy, npz
 from support.local_site import put
 
 from hfrnn.data import array_files
-from hfrnn.data.array_data import ArrayData, from_memory
+from hfrnn.data.array_data import ArrayData, Files, from_memory, load_files
+from hfrnn.data.named_arrays import ArrayNames
 from hfrnn.data.windows import Windows
 from hfrnn.errors import InputError
 
@@ -250,3 +251,23 @@ def test_a_mask_by_name_keeps_the_parts_of_the_file_with_masks_of_the_same_name(
     found = load(put(tmp_path / "named.npz", npz({**arrays, **named})), mask="w")
     assert_equal(found, load(put(tmp_path / "roles.npz", npz({**arrays, **weights}))))
     assert not found.notes
+
+
+def test_lengths_and_masks_of_the_training_part_are_not_those_of_others_in_its_file(tmp_path: Path) -> None:
+    lengths, mask = RNG.integers(1, T + 1, size=N), RNG.integers(1, 3, size=(N, T))
+    arrays = {**good(), "lengths": lengths, "w": mask, "xv": X, "yv": Y}
+    names = ArrayNames(["x"], ["y"], "w"), ArrayNames(["xv"], ["yv"], "w", "valid")
+
+    def read(**more: Any) -> Any:
+        path = put(tmp_path / "a.npz", npz({**arrays, **more}))
+        return load_files(
+            {part: Files((str(path),), each) for part, each in zip(("train", "valid"), names, strict=True)}
+        )
+
+    with pytest.raises(InputError, match=r"a.npz holds w, which belongs to the training part: name that of the valid "
+                                         r"part valid_w, or give this part a file of its own with valid="):  # fmt: skip
+        read()
+    found = read(valid_w=np.ones((N, T)), valid_lengths=np.full(N, T))
+    assert found.train.lengths.tolist() == lengths.tolist()
+    assert found.valid.lengths.tolist() == [T] * N
+    assert (found.valid.weights == 1).all()
