@@ -320,7 +320,8 @@ def read_labels(path: str, name: str) -> Values:
         flat = np.concatenate([each.ravel() for each in parts])
         shape = flat.shape if isinstance(values, list) else values.shape
         whole = flat.dtype.kind in "iub" or (np.isfinite(flat).all() and (flat == np.round(flat)).all())
-        strings = np.array([str(int(each)) if whole else f"{each:g}" for each in flat]).reshape(shape)
+        words = [str(int(each) if whole else each).removesuffix(".0") for each in flat]  # with all digits
+        strings = np.array(words).reshape(shape)
     if strings.size != max(strings.shape, default=0):
         raise _no_label(path, name)
     return strings.ravel()

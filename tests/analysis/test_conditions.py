@@ -16,6 +16,7 @@ from hfrnn.analysis.conditions import MOST_CONDITIONS, at_last_step, by_conditio
 from hfrnn.analysis.sequences import own_sequences
 from hfrnn.cli.evaluate import _condition_lines
 from hfrnn.data.array_data import from_memory
+from hfrnn.data.named_arrays import read_labels
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.runs.folder import RunFolder
@@ -165,6 +166,12 @@ def test_conditions_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     assert listed in refused("evaluate", run, "--by", "conditions")
     with pytest.raises(hfrnn.InputError, match="at most 200 are shown"):
         by_condition(np.arange(MOST_CONDITIONS + 1).astype(str), hfrnn.Batch(np.zeros((2, 201, 1))), lambda batch: {})
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_conditions_that_are_numbers_keep_all_digits(tmp_path: Path, kind: str) -> None:
+    np.savez(tmp_path / "a.npz", c=np.array([0.1, 100000.25, 100000.5, 2, 1e-7], kind))
+    assert read_labels(str(tmp_path / "a.npz"), "c").tolist() == ["0.1", "100000.25", "100000.5", "2", "1e-07"]
 
 
 @pytest.mark.parametrize("ragged", [False, True])
