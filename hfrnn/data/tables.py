@@ -341,10 +341,11 @@ def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
     at = np.arange(len(times))[slice(*form.rows)]
     if not len(at):
         raise InputError(f"{sheet.path} has {counted(len(times), 'event')}, and none of them was asked for")
-    if not chosen.keys() & set(own):
+    read = _units_of([units[n] for n in at])
+    if not chosen.keys() & set(read):
         raise InputError(
             f"{sheet.path} has no event of the units {_some_units([*chosen])} that are counted (it has "
-            f"{_some_units(own)}): give a table with events of these units"
+            f"{_some_units(read)}): give a table with events of these units"
         )
     begin, found, spans = first_bin(times[at], width), list[Recording](), list[tuple[float, float]]()
     for label, rows in [(str(sheet.path), at)] if labels is None else by_label(labels, at):
@@ -354,18 +355,18 @@ def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
         found.append(
             Recording(label, x, y, np.zeros(y.shape, dtype=bool), np.asarray(begin + width * np.arange(len(x))))
         )
-    kept = sum(unit in chosen for unit in units)
+    kept = sum(units[n] in chosen for n in at)
     spans.sort()
     follows = [other[0] > one[1] for one, other in itertools.pairwise(spans)]
-    notes = [f"{counted(kept, 'event')} of {counted(len(own), 'unit')} in bins of {width:g} s"]
+    notes = [f"{counted(kept, 'event')} of {counted(len(read), 'unit')} in bins of {width:g} s"]
     if follows and all(follows):
         notes.append(
             f"the times of {sheet.path} go on from recording to recording, so each begins with empty bins until its "
             "first event: give times from the beginning of each recording"
         )
-    if silent := [each for each in chosen if each not in own]:
+    if silent := [each for each in chosen if each not in read]:
         notes.append(f"{sheet.path} has no event of {_some_units(silent)}: zeros in each bin")
-    if foreign := [each for each in own if each not in {*known, *chosen}]:
+    if foreign := [each for each in read if each not in {*known, *chosen}]:
         notes.append(f"units that the training part lacks are left out of {sheet.path}: {_some_units(foreign)}")
     return Recordings(
         found, names[0], names[1], sheet.sha256, (sheet.sha256,), width, tuple(notes), tuple(sheet.repeated), known

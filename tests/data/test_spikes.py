@@ -57,6 +57,15 @@ def test_a_unit_that_is_given_twice_is_refused_as_a_column_is(tmp_path, role):
         read_table(path, form)
 
 
+def test_notes_on_events_count_those_of_the_rows_that_are_read(tmp_path):
+    path = events(tmp_path, [("a", 1, 0.05), ("a", 2, 0.15), ("a", 1, 0.25), ("a", 3, 0.35)])
+    assert read_table(path, FORM._replace(rows=(0, 1))).notes == (
+        "1 event of 1 unit in bins of 0.1 s", f"{path} has no event of 2, 3: zeros in each bin"
+    )  # fmt: skip
+    with pytest.raises(InputError, match=r"has no event of the units 2 that are counted \(it has 1\)"):
+        read_table(path, FORM._replace(rows=(0, 1), inputs=["2"], targets=["2"]))
+
+
 def test_a_note_says_that_trials_have_the_times_of_a_whole_session(tmp_path):
     noted = "go on from recording to recording, so each begins with empty bins until its first event"
     for first, begins in ((20.0, True), (5.0, True), (0.5, False)):
