@@ -184,6 +184,11 @@ def file_sequences(
     if washout is not None and options.get("window") is not None:
         options["window"] = max(options["window"], washout + 1)  # a file is not cut
     read = own.read_file(options, path, net.n_out, net.loss_name)
+    if read.inputs.ndim == 2 and versions.get("symbols") != "yes":
+        raise InputError(
+            f"the inputs of {path} are integers, which are symbols, and {folder.path} was trained on real values: give "
+            "floats of shape (sequences, steps, n_in)"
+        )
     check_rates([float(versions.get("step", 0)), read.step], path)
     targets = _counted_from_zero(read, int(versions.get("first_class", 0)), path)
     batch = Batch(read.inputs, targets, read.weights, read.lengths, read.initial_state)

@@ -103,8 +103,8 @@ class Sheet:
         (cells,) = self.words([column])
         held = f"{one_line(cells[row][:40])!r}, a missing value," if cells[row] else "an empty cell"
         return InputError(Message(
-            "line {0} of {1} holds {2} in column {3}: give a number in every row of an input, or fill gaps with {fill}",
-            self.line(row), self.path, held, self.described(column),
+            "line {0} of {1} holds {2} in column {3}: give a number in every row of an input, or train with {fill}, "
+            "which fills gaps", self.line(row), self.path, held, self.described(column),
         ))  # fmt: skip
 
     def shown(self, column: int) -> str:
@@ -396,7 +396,7 @@ class _Frame(Sheet):
     def gap(self, row: int, column: int) -> InputError:
         return InputError(Message(
             "row {0} (counted from 0) of {1} has no number in column {2}: give a number in every row of an input, or "
-            "fill gaps with {fill}", row, self.path, self.described(column),
+            "train with {fill}, which fills gaps", row, self.path, self.described(column),
         ))  # fmt: skip
 
     def numbers(self, wanted: Sequence[int]) -> NDArray[np.float64]:

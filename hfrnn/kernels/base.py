@@ -179,6 +179,8 @@ class Kernel:
     """The slots to which products with a recurrent matrix are added, by its name, in the order of its columns. In a
     block with three axes, one for each index of the first axis, or the same for all. Matrices without a name here feed
     units of their own. By default, matrices as wide as all slots are added to them. `hfrnn.MaxNorm` reads it."""
+    one_unit: ClassVar[bool] = False
+    """Whether the products of all slots are added up in the same units."""
     least_hidden: ClassVar[int] = 1
     """The smallest hidden size that makes sense."""
     scale: ClassVar[float] = 0.1

@@ -32,6 +32,8 @@ from hfrnn.option import Option
 class FNN(Kernel):
     """`fnn`: H units that read the present input and the `order` - 1 before it; f as for `rnn`."""
 
+    one_unit = True
+
     options: ClassVar[tuple[Option | str, ...]] = (
         Option("order", int, 3, "Number of inputs that each step reads, its own included.", least=1, unit="inputs"),
         ACTIVATION,

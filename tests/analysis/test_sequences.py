@@ -107,6 +107,14 @@ def test_one_recording_is_not_cut_may_be_a_row_of_matlab_and_targets_ahead_are_s
     assert (given.batch.weights[-1] == 0).all()
 
 
+def test_integers_are_no_inputs_of_a_run_on_real_values(runs, tmp_path: Path) -> None:
+    steps = np.zeros((3, 4), int)
+    with pytest.raises(
+        InputError, match=r"are integers, which are symbols, and .* was trained on real values: give flo"
+    ):
+        read(runs["real"], arrays_file(tmp_path / "symbols.npz", x=steps, y=np.zeros((3, 4, 2))))
+
+
 @pytest.mark.parametrize("form", [v7, v73], ids=["v7", "v7.3"])
 @pytest.mark.parametrize("whole", [False, True], ids=["each step", "last step"])
 def test_a_file_of_one_trial_is_one_sequence_after_training_on_trials(form: Any, whole: bool, tmp_path: Path) -> None:

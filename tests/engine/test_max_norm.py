@@ -75,6 +75,7 @@ INTO_UNITS: dict[str, list[list[tuple[str, Any]]]] = {  # arch: matrices with H 
         [("W_x", np.s_[:, :H]), *(("W_h", n) for n in range(3))],
         *([("W_x", np.s_[:, n * H + H : n * H + 2 * H]), ("W_r", n)] for n in range(3)),
     ],
+    "fnn": [[("W_x", np.s_[:, k : k + H]) for k in range(0, 3 * H, H)]],
     "scrn": [[("W_x", np.s_[:, :H]), ("W_h", ...), ("W_s", ...)], [("W_x", np.s_[:, H:])]],
     "state-space": [
         [("W_x", np.s_[:, :H]), ("A", ...), ("W_3", ...)], [("W_x", np.s_[:, H:]), ("W_1", ...)],

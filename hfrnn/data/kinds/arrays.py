@@ -100,13 +100,12 @@ class ArrayFile(NumberSequences):
 
     @property
     def checksums(self) -> dict[str, str]:
-        """The checksums of the data and of each of several files; the first class if it is not 0; "yes" for trials."""
+        """The checksums of the data and of each of several files, and the first class if it is not 0."""
         files, first = self.data.files, self.data.first_class
         return {
             **super().checksums,
             **({"files_sha256": " ".join(files)} if len(files) > 1 else {}),
             **({"first_class": str(first)} if first else {}),
-            **({"trials": "yes"} if self.data.trials else {}),
         }
 
     @classmethod

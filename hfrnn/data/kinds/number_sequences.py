@@ -195,6 +195,12 @@ class NumberSequences(DataKind):
         self.state_width = data.train.states.shape[1] if given and data.train.states is not None else 0
         self._dtype, self._standardize = options["dtype"], options["standardize"]
 
+    @property
+    def checksums(self) -> dict[str, str]:
+        """The checksums of the data, and "yes" for symbols and for trials, which other files have to be as well."""
+        marks = {"symbols": self.data.symbols, "trials": self.data.trials}
+        return {**super().checksums, **{name: "yes" for name, holds in marks.items() if holds}}
+
     @classmethod
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         if options["loss"] in (CLASS_SOFTMAX, "") or (options["loss"] != AUTO and not LOSSES[options["loss"]]):
