@@ -77,7 +77,7 @@ out, drawn, first = layer(hk.LSTM)
 block = drawn["lstm/linear"]
 same = {(order, added): np.allclose(out[-1], lstm(block["w"], block["b"], order, added), atol=1e-5) for order in ("ifgo", "igfo") for added in (0, 1)}
 zero = not np.any(first["lstm/linear"]["b"])
-fact("LSTM: bias of the forget gate", "stored, and 1 at first; blocks i, f, g, o", "stored as 0 at first, and each step adds 1 to it; blocks i, g, f, o", zero and same == {**dict.fromkeys(same, False), ("igfo", 1): True})
+fact("LSTM: bias of the forget gate", "stored, and 1 at first", "stored as 0 at first, and each step adds 1 to it; blocks i, g, f, o", zero and same == {**dict.fromkeys(same, False), ("igfo", 1): True})
 out, drawn, _ = layer(hk.GRU)
 block = drawn["gru"]
 same = {(order, after, keeps): np.allclose(out[-1], gru(block["w_i"], block["w_h"], block["b"], order, after, keeps), atol=1e-5) for order in ("rzn", "zrn") for after in (True, False) for keeps in (True, False)}
