@@ -175,6 +175,20 @@ def norms() -> str:
     return table(["network", "recipe", "validation after each epoch", "test", "test, published"], lines)
 
 
+def falling_rate() -> str:
+    """Return the validation of both networks after each epoch of SGD with a rate that is halved, and the difference."""
+    found = [load(f"papers/hornn_norms/{name}-sgd-4-falling.json") for name in hornn_norms.NETWORKS]
+    recipe = found[0]["recipe"]["sgd-4-falling"]
+    lines = []
+    for epoch, (plain, higher) in enumerate(zip(*(each["curve"] for each in found), strict=True), 1):
+        rate = recipe["learning_rate"] / 2.0 ** max(epoch - recipe["constant_epochs"], 0)
+        values = plain["valid_perplexity"], higher["valid_perplexity"]
+        lines.append([f"{epoch}", f"{rate:.3g}", *(f"{each:.1f}" for each in (*values, values[0] - values[1]))])
+    test = [_test_figures(each)[0] for each in found]
+    lines.append(["test", "", *(f"{each:.1f}" for each in (*test, test[0] - test[1]))])
+    return table(["epoch", "rate", *(f"`{name}`" for name in hornn_norms.NETWORKS), "difference"], lines)
+
+
 def _falling(curve: list[dict[str, Any]]) -> str:
     return ", ".join(f"{point['valid_perplexity']:.1f}" for point in curve)
 

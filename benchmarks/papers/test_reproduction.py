@@ -173,22 +173,23 @@ def test_line_search_damping_is_judged_by_its_better_row(monkeypatch: pytest.Mon
     assert page_claims.dampings()[2:] == ("line search 1.6, structural 1.699", page_claims.REPRODUCED)
 
 
-def test_the_printed_recipe_is_judged_after_as_many_epochs_as_both_networks_have(
+def test_the_printed_recipe_is_judged_by_the_test_part_and_shows_what_validation_gained(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    curves = {"rnn-sgd-4": [150.0, 140.0, 141.0, 120.0], "fofe-3-sgd-4": [149.0, 130.0, 129.0]}
+    curves = {"rnn-sgd-4-falling": [150.0, 140.0, 120.0], "fofe-3-sgd-4-falling": [130.0, 125.0, 111.0]}
     [norms] = page_papers.TABLES["papers-hornn-norms"]
 
-    def claim() -> tuple[str, ...]:
-        found = {name: [[{"valid_perplexity": x} for x in curve]] for name, curve in curves.items()}
-        rows = (replace(row, curves=found.get(row.name, ())) for row in norms.rows)
+    def claim(plain: float, higher: float) -> tuple[str, ...]:
+        found = dict(zip(curves, ([{"test": plain}], [{"test": higher}]), strict=True))
+        shown = {name: [[{"valid_perplexity": x} for x in curve]] for name, curve in curves.items()}
+        rows = (replace(row, ours=found.get(row.name, []), curves=shown.get(row.name, ())) for row in norms.rows)
         monkeypatch.setitem(page_papers.TABLES, "papers-hornn-norms", [replace(norms, rows=tuple(rows))])
         return page_claims.higher_order_as_printed()[1:]
 
-    assert claim() == ("FOFE 22", "FOFE 12 in validation (141 and 129)", f"{page_claims.IN_PART}: after epoch 3")
-    curves["rnn-sgd-4"] = [150.0, 139.0]
-    unhalved = "after epoch 2, before the rate is halved for the first time"
-    assert claim()[1:] == ("FOFE 9 in validation (139 and 130)", f"{page_claims.NOT_REPRODUCED}: {unhalved}")
+    gained = "in validation 20 after the first epoch, 9 after the last"
+    assert claim(118, 110) == ("FOFE 22", "FOFE 8 (rnn 118.0, FOFE 110.0)", f"{page_claims.IN_PART}: {gained}")
+    assert claim(118, 106)[2] == f"{page_claims.REPRODUCED}: {gained}"
+    assert claim(118, 112)[2] == f"{page_claims.NOT_REPRODUCED}: {gained}"
 
 
 def test_the_small_scale_is_compared_with_nothing(out: Path) -> None:
