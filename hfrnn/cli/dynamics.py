@@ -203,12 +203,9 @@ def _constant_inputs(folder: Any, net: Any, batch: Any, given: str | None) -> tu
 )
 @feedback_option
 @click.option(
-    "--count",
-    "most",
-    metavar="N",
-    type=int,
+    "--count", "most", metavar="N", type=int,
     help=f"Number of exponents.  [default: {EXPONENTS}, or all if there are fewer]",
-)
+)  # fmt: skip
 @click.option("--sequences", metavar="N", default=5, show_default=True, type=int, help="Largest number of sequences.")
 @click.option("--washout", metavar="N", type=int, help="First steps, which do not count.  [default: a tenth]")
 @click.option(

@@ -150,8 +150,7 @@ def _chosen(holding: Holding, names: ArrayNames, role: str) -> tuple[list[Held],
 
 def _beside_training(holding: Holding, part: str, name: str) -> tuple[list[Held], Message | None]:
     """Return the mask, the lengths or the states of a part in the file of the training part, whose own have `name`."""
-    at = max(name.rfind("."), name.rfind("/")) + 1
-    wanted = f"{name[:at]}{part}_{name[at:]}"
+    wanted = _with(PREFIXES[part], name)
     found = holding.find(wanted)
     if found is None and holding.find(name) is not None:
         raise InputError(Message(
@@ -163,6 +162,12 @@ def _beside_training(holding: Holding, part: str, name: str) -> tuple[list[Held]
     return [found], None
 
 
+def _with(prefix: str, name: str) -> str:
+    """Return a name whose last part has a prefix: `valid_` makes `session.valid_w` of `session.w`."""
+    at = max(name.rfind("."), name.rfind("/")) + 1
+    return f"{name[:at]}{prefix}{name[at:]}"
+
+
 def _size(content: Content) -> int:
     return sum(each.nbytes for each in content) if isinstance(content, list) else content.nbytes
 
@@ -172,7 +177,7 @@ def _by_role(holding: Holding, names: ArrayNames) -> FileArrays:
     found = {name: held for name in NAMES if (held := holding.find(name)) is not None}
     called, lacks = {name: name for name in found}, dict[str, Message]()
     for mask in names.given("mask"):
-        masks = {f"{prefix}mask": held for prefix in PREFIXES.values() if (held := holding.find(f"{prefix}{mask}"))}
+        masks = {f"{prefix}mask": held for prefix in PREFIXES.values() if (held := holding.find(_with(prefix, mask)))}
         found |= masks
         called |= {name: held.name for name, held in masks.items()}
         missing = _chosen(holding, names, "mask")[1]
