@@ -141,18 +141,6 @@ EQUIVALENTS = (
         "A tape that records more than is needed changes no result.",
     ),
     Equivalent(
-        "hfrnn/engine/max_norm.py",
-        "max_norm([W for W in joint if W.shape[-1] == width], bound)",
-        "max_norm([W for W in joint if W.shape[1] == width], bound)",
-        "The matrices of a block with three axes that count together are square.",
-    ),
-    Equivalent(
-        "hfrnn/engine/max_norm.py",
-        "for width in {W.shape[-1] for W in joint}:",
-        "for width in {W.shape[1] for W in joint}:",
-        "The matrices of a block with three axes that count together are square.",
-    ),
-    Equivalent(
         "hfrnn/engine/planner.py", "roles = corners[1, 1]", "roles = corners[1, 2]", "All corners have the same roles."
     ),
     Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace(" and ", " or "), WORKERS),
