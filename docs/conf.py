@@ -94,7 +94,9 @@ def signature(app: Any, what: str, name: str, *_: Any) -> tuple[str, None] | Non
 def diary(app: Any, docname: str, source: list[str]) -> None:
     """Offer the diaries and the page of the benchmarks, which are no pages of the site, as files."""
     source[0] = re.sub(
-        r"\]\((\.\./benchmarks/(?:diary/)?[\w-]+\.md)(#[\w-]+)?\)", r"](path:\1)", source[0]
+        r"\]\((\.\./benchmarks/(?:diary/)?[\w-]+\.md)(#[\w-]+)?\)",
+        r"](path:\1)",
+        source[0],
     )
 
 
