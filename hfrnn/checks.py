@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hfrnn.errors import InputError, Message
 from hfrnn.wording import one_line
+
+_T = TypeVar("_T")
 
 LONGEST = 80
 """Largest number of characters of a value in a message."""
@@ -242,6 +244,15 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """Return the name most similar to a wrong one, or "" if none is similar."""
     given = name[:80] if isinstance(name, str) else ""
     return next(iter(difflib.get_close_matches(given, list(names), n=1)), "")
+
+
+def first_twice(values: Sequence[_T]) -> _T | None:
+    """Return the first value that stands twice in a list; None if all differ.
+
+    >>> first_twice(["u", "v", "u"])
+    'u'
+    """
+    return next((each for each in values if values.count(each) > 1), None)
 
 
 def near_hint(name: str, names: Iterable[str]) -> str:

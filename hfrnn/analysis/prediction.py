@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hfrnn.analysis.initial_states import estimated
 from hfrnn.analysis.scores import Score, figures
 from hfrnn.arrays.backend import Array, HostArray, host_copy
-from hfrnn.checks import flag, instance, shown
+from hfrnn.checks import first_twice, flag, instance, shown
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.heads.own_loss import LossHead
@@ -168,8 +168,7 @@ def check_names(net: Network, names: Sequence[str] | None) -> None:
     listed = isinstance(names, list | tuple) and len(names) == net.n_out and all(isinstance(n, str) for n in names)
     if names is not None and not listed:
         raise InputError(f"names is {shown(names)}: give a list of {net.n_out} strings, one for each output, or None")
-    if names is not None and len(set(names)) < len(names):
-        twice = next(name for n, name in enumerate(names) if name in names[:n])
+    if names is not None and (twice := first_twice(names)) is not None:
         raise InputError(f"names has {shown(twice)} twice, and figures have one line for each name: give other names")
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.checks import near_hint
+from hfrnn.checks import first_twice, near_hint
 from hfrnn.data.array_files import check_size, file_content
 from hfrnn.data.array_shapes import LARGEST
 from hfrnn.data.table_text import (
@@ -162,8 +162,7 @@ class Sheet:
                 raise NoColumnError(Message(
                     f"{argument(role)} has {{0!r}}, which is no column{{1}}: {{2}}", one_line(name[:80]), hint, has
                 ))  # fmt: skip
-        if len(set(found)) < len(found):
-            twice = next(n for n in found if found.count(n) > 1)
+        if (twice := first_twice(found)) is not None:
             raise InputError(Message(f"{argument(role)} has column {{0}} twice: give each column once", short[twice]))
         return found
 

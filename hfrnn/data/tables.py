@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hfrnn.checks import first_twice
 from hfrnn.data.array_data import ArrayData, assembled
 from hfrnn.data.recordings import Recording, between_jumps, by_label, filled, growing_times
 from hfrnn.data.sheets import NoColumnError, Sheet, TableFormat, sheet_of
@@ -327,8 +328,7 @@ def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
                 f"{argument(form.asked.get(role, role))} has {{0!r}}, which is no unit of {{1}}: it has {{2}}", unknown,
                 sheet.path, _some_units(own),
             ))  # fmt: skip
-        if given is not None and len(set(given)) < len(given):
-            twice = next(each for each in given if given.count(each) > 1)
+        if (twice := first_twice(given or ())) is not None:
             asked = argument(form.asked.get(role, role))
             raise InputError(Message(f"{asked} has unit {{0}} twice: give each unit once", one_line(twice[:40])))
         names.append(tuple(given or known))

@@ -119,12 +119,12 @@ def _matrices_into_units(net: Layout) -> list[UnitColumns]:
             found[name].append((name, ...))
     for l, layer in enumerate(net.layers):
         at = 0
-        for at_slot, slot in enumerate(layer.kernel.slots):
+        for slot in layer.kernel.slots:
+            units = None if layer.kernel.one_unit else slot.name
             for name, columns in (("W_x", layer.direct), ("W_below", layer.below)):
                 for first, start, width in columns.runs:
                     if first <= at < first + width:
                         here = start + at - first
-                        units = layer.kernel.slots[0 if layer.kernel.one_unit else at_slot].name
                         found[l, units].append((f"layer{l}.{name}", np.s_[..., here : here + slot.width]))
             at += slot.width
         for own in layer.kernel.parameter_shapes():
