@@ -101,7 +101,7 @@ def load_objective(
 def random_sequences(
     folder: RunFolder, which: str, part: str | None, symbols: int, seed: int, backend: str = "numpy"
 ) -> RunSequences:
-    """Return the network of a run and random sequences of its data; arguments and errors are those above."""
+    """Return the network of a run and random sequences of its data; for arguments and errors see `load_objective`."""
     rng, config, (net, theta, _) = np.random.default_rng(seed), folder.config(), load_run(folder, which, backend)
     wide = net.remade(dtype="float64", backend=backend)
     part, source = chosen_part(config, part, "train"), open_source(config, folder)

@@ -149,7 +149,7 @@ def _chosen(holding: Holding, names: ArrayNames, role: str) -> tuple[list[Held],
 
 
 def _beside_training(holding: Holding, part: str, name: str) -> tuple[list[Held], Message | None]:
-    """Return the mask, the lengths or the states of a part in the file of the training part, whose own have `name`."""
+    """Return the mask, lengths or states of a part in the file of the training part, which calls its own `name`."""
     wanted = _with(PREFIXES[part], name)
     found = holding.find(wanted)
     if found is None and holding.find(name) is not None:

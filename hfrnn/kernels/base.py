@@ -176,9 +176,11 @@ class Kernel:
     transposed: ClassVar[tuple[str, ...]] = ()
     """The recurrent matrices whose transposes backward uses in every step (see `pointwise.transpose`)."""
     added_to: Mapping[str, tuple[str, ...]] | None = None
-    """The slots to which products with a recurrent matrix are added, by its name, in the order of its columns. In a
-    block with three axes, one for each index of the first axis, or the same for all. Matrices without a name here feed
-    units of their own. By default, matrices as wide as all slots are added to them. `hfrnn.MaxNorm` reads it."""
+    """For each recurrent matrix, by name, the slots to which its product is added, in the order of its columns.
+
+    A block with three axes has one slot for each index of its first axis, or one for all. A matrix that is not named
+    feeds units of its own. By default, a matrix as wide as all slots is added to them. `hfrnn.MaxNorm` reads it.
+    """
     one_unit: ClassVar[bool] = False
     """Whether the products of all slots are added up in the same units."""
     least_hidden: ClassVar[int] = 1
