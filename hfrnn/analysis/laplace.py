@@ -1,7 +1,7 @@
 """Laplace's approximation of the posterior of a network's weights, with the exact Gauss-Newton matrix.
 
-The loss of SPEC 3 is minus a log-likelihood: with the sum W of all weights, the mean loss f without its penalty, and a
-prior N(0, I/delta),
+The loss of SPEC 3 is minus a log-likelihood: with the sum W of all weights, the mean loss f without its penalty and
+without label smoothing, and a prior N(0, I/delta),
 
     classification   log p(y | theta) = -W f                                                                       # L1
     regression       log p(y | theta) = -W f / s2 - (N/2) log(2 pi s2),   N: the sum of the outputs' weights
@@ -319,8 +319,16 @@ def laplace(
 
 
 def _data_loss(objective: Objective, theta: Array) -> float:
-    """Return the mean loss without the penalty."""
-    return objective.loss(theta) - objective.penalty(theta)
+    """Return the mean loss without the penalty and without label smoothing."""
+    if not (smoothing := objective.net.config.get("label_smoothing")):
+        return objective.loss(theta) - objective.penalty(theta)
+    backend, batch = objective.net.backend, objective.batch
+    loss, z = objective.loss_and_logits(theta)
+    w, y = (backend.to_host(each) for each in (batch.step_weights(backend), backend.asarray(batch.targets)))
+    z, y = backend.to_host(z).astype("float64")[w > 0], y[w > 0]
+    chosen = (y * z).sum(axis=1) if y.ndim == 2 else np.take_along_axis(z, y[:, None], axis=1)[:, 0]
+    added = smoothing * float(w[w > 0] @ (chosen - z.mean(axis=1))) / float(objective.total_weight)
+    return float(loss - objective.penalty(theta) - added)
 
 
 def _targets(objective: Objective) -> float:

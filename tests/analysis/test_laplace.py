@@ -60,6 +60,20 @@ def test_the_dense_marginal_likelihood_is_the_direct_one(loss: str) -> None:
     assert found.log_marginal_likelihood == pytest.approx(expected, rel=1e-8)
 
 
+@pytest.mark.parametrize("soft", [False, True])
+def test_label_smoothing_does_not_change_the_likelihood_of_the_targets(soft: bool) -> None:
+    objective, theta, _ = setting("softmax")
+    symbols = np.where(EXISTS, objective.batch.targets, 0)
+    targets = np.where(EXISTS[:, :, None], [0.3, 0.7], 0.0) if soft else symbols
+    weights = np.where(EXISTS, 0.5 + np.arange(B), 0.0)
+    batch = hfrnn.Batch(objective.batch.inputs, targets, weights, objective.batch.lengths)
+    likelihoods = []
+    for smoothing in (0.0, 0.3):
+        net = hfrnn.Network("lstm", 2, 2, 2, loss="softmax", dtype="float64", l2=0.05, label_smoothing=smoothing)
+        likelihoods.append(hfrnn.laplace(hfrnn.Objective(net, batch), theta, progress=False).log_likelihood)
+    assert likelihoods[1] == pytest.approx(likelihoods[0], rel=1e-12)
+
+
 @pytest.mark.parametrize("loss", ["softmax", "squared"])
 def test_dense_variances_are_the_direct_ones(loss: str) -> None:
     objective, theta, other = setting(loss)
