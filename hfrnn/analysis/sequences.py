@@ -64,6 +64,7 @@ class Given(NamedTuple):
     first: HostArray | None = None  # these targets of real values (steps, sequences, n_out), NaN where not known
     times: HostArray | None = None  # of the rows of a recording, (steps,); None if no column holds them
     conditions: HostArray | None = None  # strings, (sequences,) or (steps, sequences)
+    notes: tuple[str, ...] = ()  # how the file was read, and what was left out
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -201,7 +202,7 @@ def file_sequences(
             raise _as_many(by, len(labels), batch.B)
     names, begun = (read.input_names, read.output_names), washout or read.burn_in
     found = Given(read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, begun)
-    return found._replace(state=_start(config, batch), times=read.times, conditions=labels)
+    return found._replace(state=_start(config, batch), times=read.times, conditions=labels, notes=read.notes)
 
 
 def _washed(batch: Batch, steps: int) -> Batch:
@@ -240,8 +241,9 @@ def evaluate_sequences(
     Without a path, the run's own data are scored: a part, "valid" by default, or 10,000 new sequences of a task. The
     figures are the name and size of the data, the loss (that of training, the mean over all scored steps), and those of
     `hfrnn.score`, of each output too, except for music. `left_out` counts the sequences of a file without a scored
-    step, if there are any. A task also has `wrong`, the share of wrong answers, and `solved`, "yes" or "no". The folder
-    is needed for a path, and if the run may scale its data.
+    step, if there are any, and `notes` say how a table was read, if there is something to say. A task also has `wrong`,
+    the share of wrong answers, and `solved`, "yes" or "no". The folder is needed for a path, and if the run may scale
+    its data.
 
     Other data also have `washout`, the steps at the beginning of each sequence that are not scored (by default
     the option `washout` of the run, or its burn-in), and `initial_state`, "zeros", "learned", "given" or "estimated".
@@ -274,6 +276,7 @@ def evaluate_sequences(
         given, left_out = _scored_only(given)
         found = {"data": path, **_scores(net, theta, given, ("sequences", "loss"), outputs=True)}
         found |= {"left_out": left_out} if left_out else {}
+        found |= {"notes": list(given.notes)} if given.notes else {}
         try:
             source = None if config.kind.in_memory else open_source(config, folder)
         except HfrnnError:

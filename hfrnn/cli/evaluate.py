@@ -392,6 +392,7 @@ def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
         lines += _condition_lines(found, names)
     if found.get("left_out"):
         lines.append(f"{left_out_note(found['left_out'])}.")
+    lines += [f"{note}." for note in found.get("notes", ())]
     if "washout" in found:
         begun = counted(found["washout"], "step")
         left_out = f"the first {begun} of each not scored" if found["washout"] else "no washout"
@@ -459,10 +460,12 @@ def evaluate_steps_ahead(
         found = scores_ahead(net, theta, given, ahead, columns)
     if as_json:
         shown = {label: each.to_json() for label, each in found.items()}
-        say_json({"data": given.name, "sequences": given.batch.B, "washout": given.washout, "steps_ahead": shown})
+        sizes = {"data": given.name, "sequences": given.batch.B, "washout": given.washout}
+        say_json({**sizes, **({"notes": list(given.notes)} if given.notes else {}), "steps_ahead": shown})
         return
     begun = f"the first {counted(given.washout, 'step')} of each not scored" if given.washout else "every step scored"
     say(f"{given.name}: {counted(given.batch.B, 'sequence')}, {begun}")
+    say_lines([f"{note}." for note in given.notes])
     say_lines(ahead_lines(found))
 
 

@@ -145,7 +145,7 @@ def _predicted(
     if run_on is not None:
         lines[0] += f" on their own after {counted(known.batch.T, 'step')} of the data"
     begun = {"initial_state": given.state, "estimated_from": given.estimated_from}
-    lines.append(f"each sequence begins with {state_words(begun)}")
+    lines += [f"each sequence begins with {state_words(begun)}", *given.notes]
     if given.note:
         lines.append(f"without targets: {told(given.note)}")
     if output is not None:

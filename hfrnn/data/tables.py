@@ -367,7 +367,9 @@ def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
     if silent := [each for each in chosen if each not in read]:
         notes.append(f"{sheet.path} has no event of {_some_units(silent)}: zeros in each bin")
     if foreign := [each for each in read if each not in {*known, *chosen}]:
-        notes.append(f"units that the training part lacks are left out of {sheet.path}: {_some_units(foreign)}")
+        notes.append(
+            f"units that the network neither reads nor predicts are left out of {sheet.path}: {_some_units(foreign)}"
+        )
     return Recordings(
         found, names[0], names[1], sheet.sha256, (sheet.sha256,), width, tuple(notes), tuple(sheet.repeated), known
     )

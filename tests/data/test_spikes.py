@@ -100,7 +100,7 @@ def test_the_units_of_the_training_part_are_the_columns_of_the_other_parts(tmp_p
         assert found["valid"].input_names == found["valid"].target_names == data.input_names == ("1", "2", "3")
         assert found["valid"].found[0].inputs.T.tolist() == [[1, *[0] * 7], [*[0] * 7, 2], [0] * 8]
         assert f"{valid} has no event of 3: zeros in each bin" in data.notes
-        assert f"units that the training part lacks are left out of {valid}: 4" in data.notes
+        assert f"units that the network neither reads nor predicts are left out of {valid}: 4" in data.notes
     own = FORM._replace(inputs=["4", "2", "3"], asked={"inputs": "valid_inputs"})  # names of the part itself count too
     found = load_tables({"train": ([train], form), "valid": ([valid], own)}, Windows(4, 4, 0))[1]
     assert found["valid"].found[0].inputs.T.tolist() == [[0, 1, *[0] * 6], [*[0] * 7, 2], [0] * 8]
@@ -128,8 +128,16 @@ def test_another_file_is_read_with_the_units_of_the_run(tmp_path):
     flags = ["--bin", 0.1, "--time", "t", "--unit", "neuron", "--window", 20, "--arch", "rnn", "--hidden", 3]
     flags += ["--updates", 1, "--backend", "numpy"]
     call("train", "--data", path, *flags, "--out", tmp_path / "all")
-    names = [line.split()[0] for line in call("evaluate", tmp_path / "all", other).output.splitlines()[2:5]]
-    assert names == ["1", "2", "3"]
+    scored = call("evaluate", tmp_path / "all", other).output.splitlines()
+    assert [line.split()[0] for line in scored[2:5]] == ["1", "2", "3"]
+    notes = [
+        "600 events of 3 units in bins of 0.1 s", f"{other} has no event of 2: zeros in each bin",
+        f"units that the network neither reads nor predicts are left out of {other}: 4",
+    ]  # fmt: skip
+    assert {f"{note}." for note in notes} <= {*scored}
+    assert {*notes} <= {*call("predict", tmp_path / "all", other, "--output", tmp_path / "o.csv").output.splitlines()}
+    ahead = call("evaluate", tmp_path / "all", other, "--steps-ahead", 2)
+    assert {f"{note}." for note in notes} <= {*ahead.output.splitlines()}
     folder = RunFolder(tmp_path / "all")
     given = file_sequences(folder, load_run(folder).net, other)
     assert given.input_names == given.output_names == ("1", "2", "3 a, b")

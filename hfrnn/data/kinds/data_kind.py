@@ -29,7 +29,8 @@ class Reading(NamedTuple):
     sequences; its first `burn_in` steps are not scored. Only tables have names of columns, `times` of one recording if
     a column holds them, and `ahead`: the rows from an input to the target that it predicts. `conditions` (steps,
     sequences) are strings from a column, if one was asked for. `initial_state` (sequences, n) holds the states before
-    the first steps, if the file has them. `step` is the time between two rows, if a column of a table says it.
+    the first steps, if the file has them. `step` is the time between two rows, if a column of a table says it. `notes`
+    say how the file was read, and what was left out.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Reading(NamedTuple):
     conditions: NDArray[Any] | None = None
     initial_state: NDArray[Any] | None = None
     step: float | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Shown(NamedTuple):
