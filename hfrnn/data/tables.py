@@ -358,7 +358,7 @@ def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
     kept = sum(units[n] in chosen for n in at)
     spans.sort()
     follows = [other[0] > one[1] for one, other in itertools.pairwise(spans)]
-    notes = [f"{counted(kept, 'event')} of {counted(len(read), 'unit')} in bins of {width:g} s"]
+    notes = [f"{counted(kept, 'event')} of {counted(len(chosen.keys() & set(read)), 'unit')} in bins of {width:g} s"]
     if follows and all(follows):
         notes.append(
             f"the times of {sheet.path} go on from recording to recording, so each begins with empty bins until its "

@@ -131,7 +131,7 @@ def test_another_file_is_read_with_the_units_of_the_run(tmp_path):
     scored = call("evaluate", tmp_path / "all", other).output.splitlines()
     assert [line.split()[0] for line in scored[2:5]] == ["1", "2", "3"]
     notes = [
-        "600 events of 3 units in bins of 0.1 s", f"{other} has no event of 2: zeros in each bin",
+        "600 events of 2 units in bins of 0.1 s", f"{other} has no event of 2: zeros in each bin",
         f"units that the network neither reads nor predicts are left out of {other}: 4",
     ]  # fmt: skip
     assert {f"{note}." for note in notes} <= {*scored}
