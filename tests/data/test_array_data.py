@@ -12,6 +12,7 @@ from support.local_site import put
 
 from hfrnn.data import array_files
 from hfrnn.data.array_data import ArrayData, Files, from_memory, load_files
+from hfrnn.data.kinds.arrays import parts_of
 from hfrnn.data.named_arrays import ArrayNames
 from hfrnn.data.windows import Windows
 from hfrnn.errors import InputError
@@ -271,3 +272,16 @@ def test_lengths_and_masks_of_the_training_part_are_not_those_of_others_in_its_f
     assert found.train.lengths.tolist() == lengths.tolist()
     assert found.valid.lengths.tolist() == [T] * N
     assert (found.valid.weights == 1).all()
+
+
+def test_a_part_of_the_same_arrays_as_the_training_part_has_its_mask(tmp_path: Path) -> None:
+    x, y, mask = RNG.standard_normal((60, 2)), RNG.standard_normal((60, 1)), RNG.integers(0, 2, size=60)
+    path = str(put(tmp_path / "a.npz", npz({"x": x, "y": y, "w": mask})))
+    options = {"data": path, "valid": None, "test": None, "mask": "w", "rows": ":40", "valid_rows": "40:"}
+    options |= dict.fromkeys(("inputs", "targets", "test_inputs", "test_targets", "test_rows"))
+    for names in ({"valid_inputs": ("x",)}, {"inputs": ("x",), "valid_inputs": ("x",), "valid_targets": ("y",)}):
+        given = {**options, "valid_inputs": None, "valid_targets": None, **names}
+        found = load_files(parts_of(given), windows=Windows(20, 20, 0))
+        assert found.valid is not None
+        assert found.valid.w is not None
+        assert found.valid.w.sum() == mask[40:].sum()

@@ -165,7 +165,9 @@ def names_of(options: Mapping[str, Any], part: str = "") -> ArrayNames:
     own = {name: options.get(f"{part}_{name}") if part else None for name in ("inputs", "targets")}
     pairs = part and _are_pairs(listed(options[part]))
     inputs, targets = (each or (None if pairs else options.get(name)) for name, each in own.items())
-    return ArrayNames(inputs, targets, options.get("mask"), part if any(own.values()) or pairs else "")
+    by_role = {"inputs": ("x",), "targets": ("y",)}
+    differ = any(each and tuple(each) != tuple(options.get(name) or by_role[name]) for name, each in own.items())
+    return ArrayNames(inputs, targets, options.get("mask"), part if differ or pairs else "")
 
 
 def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) -> Reading:
