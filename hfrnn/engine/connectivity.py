@@ -41,10 +41,11 @@ def drawn_constraints(
                 f"architecture {net.arch!r} has no matrix of weights from hidden units named {', '.join(OF_HIDDEN)}: "
                 "give masks by name"
             )
-        if odd := next((name for name in names if shapes[name][-1] % H), None):
+        others = [f"layer{l}.{each}" for each in net.layers[l].kernel.not_units]
+        if odd := next((name for name in names if name in others or shapes[name][-1] % H), None):
             raise InputError(
-                f"{odd} of architecture {net.arch!r} has shape {shapes[odd]}, so its columns are not those of {H} "
-                "hidden units, and no connectivity is drawn for it: give masks by name"
+                f"{odd} of architecture {net.arch!r} has shape {shapes[odd]}, and its columns are not those of {H} "
+                "hidden units, so no connectivity is drawn for it: give masks by name"
             )
         if density < 1:
             masks |= dict.fromkeys(names, exists.reshape(H, H))

@@ -277,7 +277,8 @@ class Layout:
         for l, layer in enumerate(self.layers):
             matrices = groups[f"layer{l}"]
             layer.kernel.clear_unread(matrices)
-            for name in layer.kernel.initializers() if initializer == "sutskever" else ():
+            between_units = [name for name in layer.kernel.initializers() if name not in layer.kernel.not_units]
+            for name in between_units if initializer == "sutskever" else ():
                 if matrices[name].ndim > 1 and not {name, "scale"} & scales.keys():
                     matrices[name][...] = with_spectral_radius(matrices[name], spectral_radius)
         return self.backend.asarray(theta.astype(self.dtype))
@@ -292,7 +293,7 @@ class Layout:
         recurrent = {} if kernel is None else kernel.initializers()
         if len(shape) == 1:  # biases, learned initial states, and recurrent vectors
             return recurrent.get(name, constant(0.0))
-        if initializer == "orthogonal" and name in recurrent and _in_squares(shape, kernel):
+        if initializer == "orthogonal" and name in recurrent and _in_squares(name, shape, kernel):
             return orthogonal()
         if "scale" in scales:
             return normal(scales["scale"])
@@ -453,6 +454,8 @@ def _signed(values: Array) -> Array:
     return values.astype("int64") if values.dtype == "uint64" else values
 
 
-def _in_squares(shape: tuple[int, ...], kernel: Kernel | None) -> bool:
-    """Return whether a matrix consists of square blocks (H, H) side by side."""
-    return kernel is not None and 0 < kernel.hidden == shape[-2] and shape[-1] % kernel.hidden == 0
+def _in_squares(name: str, shape: tuple[int, ...], kernel: Kernel | None) -> bool:
+    """Return whether a recurrent matrix consists of square blocks (H, H) side by side, between hidden units."""
+    if kernel is None or name in kernel.not_units:
+        return False
+    return 0 < kernel.hidden == shape[-2] and shape[-1] % kernel.hidden == 0

@@ -181,6 +181,8 @@ class Kernel:
     A block with three axes has one slot for each index of its first axis, or one for all. A matrix that is not named
     feeds units of its own. By default, a matrix as wide as all slots is added to them. `hfrnn.MaxNorm` reads it.
     """
+    not_units: ClassVar[tuple[str, ...]] = ()
+    """The recurrent matrices whose columns are no hidden units, whatever their number."""
     one_unit: ClassVar[bool] = False
     """Whether the products of all slots are added up in the same units."""
     least_hidden: ClassVar[int] = 1

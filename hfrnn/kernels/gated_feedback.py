@@ -76,6 +76,7 @@ class GatedFeedback(Kernel):
         ),
     )  # fmt: skip
     transposed = ("W_h", "W_hg", "W_up")
+    not_units = ("W_hg",)
     metrics = ("hidden", "matching", "preactivation")
 
     def __init__(self, hidden: int, sublayers: int | None = None) -> None:

@@ -147,6 +147,14 @@ def test_square_recurrent_blocks_start_orthogonal_and_the_rest_as_in_the_papers(
     assert blocks("low-rank", initializer="orthogonal", M=0.1)["layer0.M"].std() == pytest.approx(0.1, rel=0.2)
 
 
+def test_gates_of_layers_are_no_square_block_of_units() -> None:
+    net = hfrnn.Network("gated-feedback", 3, 4, 3, sublayers=2, dtype="float64")  # W_hg is (4, 4)
+    W_hg = net.views(net.init(initializer="orthogonal"))["layer0.W_hg"]
+    assert np.abs(W_hg.T @ W_hg - np.eye(4)).max() > 0.5
+    W_hg = net.views(net.init(initializer="sutskever", spectral_radius=1e-3))["layer0.W_hg"]
+    assert np.abs(np.linalg.eigvals(W_hg)).max() > 0.1
+
+
 def test_scales_are_by_block_name_or_for_all_that_is_no_bias():
     views = blocks("lstm", W_x=0.01, b=0.5, scale=0.2)
     expected = {"layer0.W_x": 0.01, "layer0.b": 0.5, "layer0.W_h": 0.2, "output.W_y0": 0.2, "output.b_y": 0.0}

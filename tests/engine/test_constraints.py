@@ -178,8 +178,10 @@ def test_a_density_draws_one_connectivity_for_the_matrices_of_a_layer(arch, name
 
 
 def test_no_connectivity_is_drawn_for_gates_that_are_no_units():
-    with pytest.raises(InputError, match=r"layer0\.W_hg of architecture 'gated-feedback' .*: give masks by name"):
-        drawn_constraints(hfrnn.Network("gated-feedback", 3, 6, 2), 0.25)
+    for hidden, sublayers in ((6, 3), (4, 2), (9, 3)):  # W_hg is as wide as H, or not
+        net = hfrnn.Network("gated-feedback", 3, hidden, 2, sublayers=sublayers)
+        with pytest.raises(InputError, match=r"layer0\.W_hg of architecture 'gated-feedback' .*: give masks by name"):
+            drawn_constraints(net, 0.25)
 
 
 def test_excitatory_units_come_first_and_all_that_they_send_has_one_sign():
