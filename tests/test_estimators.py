@@ -91,6 +91,17 @@ def test_windows_leave_out_their_burn_in_but_not_the_beginning_of_a_sequence() -
     assert parts["valid_mask"][0].tolist() == [0, 0, 0, 1, 1, 1]
 
 
+def test_each_class_has_a_probability_even_if_only_a_burn_in_has_it() -> None:
+    x = np.random.default_rng(0).normal(size=(100, 1))
+    y = np.where(x[:, 0] > 0, "a", "b").astype(object)
+    y[90:92] = "c"  # the burn-in of the steps that validate
+    model = hfrnn.SequenceClassifier(window=30, **TINY).fit(x, y)
+    found = model.predict_proba(x)
+    assert found.shape == (100, 3)
+    assert (found[:, 2] == 0).all()
+    assert np.allclose(found.sum(axis=1), 1)
+
+
 def test_a_recording_is_cut_by_its_memory_unless_a_window_is_given(tmp_path) -> None:
     u = np.random.default_rng(0).normal(size=(400, 1))
     y = np.convolve(u[:, 0], 0.9 ** np.arange(60))[:400]

@@ -399,8 +399,12 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         return self._as_given(sequences, self._decoded(outputs))
 
     def predict_proba(self, X: Any) -> Any:
-        """Predict the probabilities of the classes, (n_classes,) for each step or sequence, in the form of X."""
+        """Predict the probabilities of the classes, (n_classes,) for each step or sequence, in the form of X.
+
+        The network lacks the last classes if no scored step has them: their probability is 0.
+        """
         sequences, outputs = self._outputs(X)
+        outputs = np.pad(outputs, ((0, 0), (0, len(self.classes_) - outputs.shape[1])))
         return self._as_given(sequences, outputs / outputs.sum(axis=1, keepdims=True))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
