@@ -30,7 +30,7 @@ def masked(batch: Batch, kept: NDArray[np.bool_]) -> Batch:
 
 
 def at_last_step(batch: Batch) -> Batch:
-    """Return a copy of a batch that scores only the last scored step of each sequence."""
+    """Return a copy of a batch that scores only the last scored step of each sequence, with the same weight in all."""
     if isinstance(batch, RaggedBatch):
         pool = batch.pool
         if pool.last_only:
@@ -38,12 +38,13 @@ def at_last_step(batch: Batch) -> Batch:
         at, starts = pool.rows(), first_rows(pool.lengths)
         given = np.ones(len(pool.y), np.float32) if pool.w is None else pool.w
         last = np.maximum.reduceat(np.where(_above_zero(given[at]), np.arange(at.size), -1), starts)
-        rows, weights = at[last[last >= 0]], np.zeros_like(given)
-        weights[rows] = given[rows]
+        weights = np.zeros_like(given)
+        weights[at[last[last >= 0]]] = 1
         return RaggedBatch(replace(pool, w=weights), batch.numbers, batch.initial_state)
     scored = _scored_steps(batch)
     steps = np.arange(batch.T)[:, None]
-    return masked(batch, scored & (steps == np.where(scored, steps, -1).max(axis=0)))
+    last = scored & (steps == np.where(scored, steps, -1).max(axis=0))
+    return Batch(batch.inputs, batch.targets, last.astype(np.float64), batch.lengths, batch.initial_state)
 
 
 def by_condition(

@@ -184,5 +184,18 @@ def test_trials_of_a_condition_keep_their_initial_states(ragged: bool) -> None:
     np.testing.assert_array_equal(at_last_step(batch).initial_state[0]["h"], state[0]["h"])
 
 
+@pytest.mark.parametrize("ragged", [False, True])
+def test_trials_count_alike_whatever_the_weights_of_their_last_steps(ragged: bool) -> None:
+    x = [np.zeros((T, 1)) for T in (4, 3 if ragged else 4, 4)]
+    masks = [np.r_[np.full(len(each) - 2, 1.0), n + 1.0, 0.0] for n, each in enumerate(x)]
+    arrays = {"x": x, "y": [np.arange(len(each)) % 2 for each in x], "mask": masks}
+    pool = from_memory(arrays, fractions=(1, 0, 0)).train
+    batch = RaggedBatch(pool, slice(None)) if ragged else Batch(*pool.select(slice(None)))
+    found = at_last_step(batch).padded()
+    ends = [np.flatnonzero(weights).tolist() for weights in np.asarray(found.weights).T]
+    assert ends == [[2], [1 if ragged else 2], [2]]
+    assert np.asarray(found.weights).max() == 1
+
+
 def test_a_table_of_no_conditions_is_empty() -> None:
     assert len(_condition_lines({"by": "kind", "conditions": {}}, ["mse"])) == 1
