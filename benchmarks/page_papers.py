@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from page_text import RESULTS, listed, load, paragraph, table
 sys.path.append(str(Path(__file__).resolve().parent / "papers"))
 
 import hornn_ablation
+import hornn_dynamic
 import hornn_norms
 import hornn_ptb
 from reproduction import MATCHED, NOT_MATCHED, NOT_RUN, RULES, PaperTable, Row, all_tables, rows
@@ -162,31 +164,57 @@ def hornn() -> str:
 
 
 def norms() -> str:
-    """Return the validation of both networks after each epoch, under each recipe of hornn_norms.py that was run."""
+    """Return the validation of each network after each epoch, under each recipe of hornn_norms.py that was run."""
     lines = []
-    for name, (_, published) in hornn_norms.NETWORKS.items():
-        files = {recipe: f"hornn_norms/{name}-{recipe}" for recipe in hornn_norms.OF[name]}
-        files[hornn_ptb.CHOSEN] = f"hornn_ptb/{'rnn' if name == 'rnn' else f'hornn-{name}'}"
+    for name, cell in hornn_norms.NETWORKS.items():
+        files = {recipe: f"hornn_norms/{name}-{recipe}" for recipe in hornn_norms.RECIPES}
+        files[hornn_ptb.CHOSEN] = f"hornn_ptb/{cell}"
         for recipe, file in sorted(files.items()):
             if (PAPERS / f"{file}.json").is_file():
                 result = load(f"papers/{file}.json")
-                lines.append([f"`{name}`", f"`{recipe}`", _falling(result["curve"]), f"{_test_figures(result)[0]:.1f}",
-                              f"{published.value:g}"])  # fmt: skip
+                test, published = _test_figures(result)
+                lines.append([f"`{name}`", f"`{recipe}`", _falling(result["curve"]), f"{test:.1f}", f"{published:g}"])
     return table(["network", "recipe", "validation after each epoch", "test", "test, published"], lines)
 
 
 def falling_rate() -> str:
-    """Return the validation of both networks after each epoch of SGD with a rate that is halved, and the difference."""
-    found = [load(f"papers/hornn_norms/{name}-sgd-4-falling.json") for name in hornn_norms.NETWORKS]
-    recipe = found[0]["recipe"]["sgd-4-falling"]
+    """Return the validation of rnn after each epoch of SGD with a rate that is halved, and how far others are below."""
+    files = {name: f"papers/hornn_norms/{name}-{hornn_norms.FALLING}.json" for name in hornn_norms.NETWORKS}
+    found = {name: load(file) for name, file in files.items() if (RESULTS / file).is_file()}
+    recipe = found["rnn"]["recipe"][hornn_norms.FALLING]
     lines = []
-    for epoch, (plain, higher) in enumerate(zip(*(each["curve"] for each in found), strict=True), 1):
+    for epoch, points in enumerate(zip(*(each["curve"] for each in found.values()), strict=True), 1):
         rate = recipe["learning_rate"] / 2.0 ** max(epoch - recipe["constant_epochs"], 0)
-        values = plain["valid_perplexity"], higher["valid_perplexity"]
-        lines.append([f"{epoch}", f"{rate:.3g}", *(f"{each:.1f}" for each in (*values, values[0] - values[1]))])
-    test = [_test_figures(each)[0] for each in found]
-    lines.append(["test", "", *(f"{each:.1f}" for each in (*test, test[0] - test[1]))])
-    return table(["epoch", "rate", *(f"`{name}`" for name in hornn_norms.NETWORKS), "difference"], lines)
+        lines.append([f"{epoch}", f"{rate:.3g}", *_below(point["valid_perplexity"] for point in points)])
+    ours, published = zip(*(_test_figures(each) for each in found.values()), strict=True)
+    lines += [["test", "", *_below(ours)], ["test, published", "", *_below(published)]]
+    plain, *others = found
+    return table(["epoch", "rate", f"`{plain}`", *(f"`{name}` below it" for name in others)], lines)
+
+
+def _below(values: Iterable[float]) -> list[str]:
+    """Write the first of some perplexities, and how far the others are below it."""
+    first, *others = values
+    return [f"{first:.1f}", *(f"{first - each:.1f}" for each in others)]
+
+
+def dynamic() -> str:
+    """Return the test figures of networks in dynamic evaluation, and the trials that its rule was chosen from."""
+    folder, lines = "papers/hornn_dynamic", []
+    for name in hornn_norms.NETWORKS:
+        if (RESULTS / folder / f"{name}.json").is_file():
+            result = load(f"{folder}/{name}.json")
+            fixed, learning = result["test"]["static"], result["test"]["dynamic"]
+            lines.append([f"`{name}`", f"{fixed:.1f}", f"{learning:.1f}", f"{1 - learning / fixed:.0%}"])
+    trials = load(f"{folder}/trials.json")["valid_beginning"]
+    tried = [[f"`{trial}`", f"{value:.1f}"] for trial, value in trials.items()]
+    return "\n\n".join(
+        [
+            table(["network", "test, fixed weights", "test, dynamic evaluation", "less"], lines),
+            f"Trials, with `rnn` on the beginning of the validation part (`{hornn_dynamic.COMMAND}`):",
+            table(["rule and rate", "perplexity"], tried),
+        ]
+    )
 
 
 def _falling(curve: list[dict[str, Any]]) -> str:

@@ -129,6 +129,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "papers-hornn": page_papers.hornn,
     "papers-norms": page_papers.norms,
     "papers-falling": page_papers.falling_rate,
+    "papers-dynamic": page_papers.dynamic,
     "papers-ablation": page_papers.ablation,
     "papers-prefix": page_papers.prefix,
     "papers-scrn-restored": page_papers.restored,

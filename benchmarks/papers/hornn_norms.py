@@ -1,4 +1,4 @@
-"""[S] 4 with column normalization: a plain network and FOFE-HORNN on the words of the Penn Treebank.
+"""[S] 4 with column normalization: a plain network and those of order 3 on the words of the Penn Treebank.
 
 [S] trains with weight decay, momentum and column normalization (max norm in [S thesis] 6.1.5), and gives no bound. Here
 each column of each matrix has its own bound (`--max-norm '*=2'`). With N(0, 0.1^2), the length of a column of 400
@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cells import WORDS, Cell, Figure, Table
-from hornn_ptb import ACTIVATION, ADAM, CHOSEN, PERPLEXITIES, RECIPE
+import hornn_ptb
+from cells import WORDS, Cell, Table
+from hornn_ptb import ADAM, CHOSEN
 from script import command
 
 SGD: dict[str, Any] = {
@@ -30,25 +31,29 @@ SGD: dict[str, Any] = {
 BOUNDS = (2, 3, 4)
 """Of the columns, with Adam."""
 EPOCHS = 10
-NETWORKS: dict[str, tuple[dict[str, Any], Figure]] = {
-    "rnn": ({"arch": "rnn"}, Figure(123, "Mikolov et al. 2011, quoted in [S] table 3")),
-    "fofe-3": ({"arch": "hornn-fofe", "order": 3}, Figure(PERPLEXITIES["hornn-fofe"][3], "[S] table 2")),
-}
-RECIPES: dict[str, dict[str, Any]] = {"sgd-4-falling": SGD, "adam": ADAM}
-"""The recipes of both networks."""
-BOUNDED = {name: {**ADAM, "max_norm": f"*={c}"} for c in BOUNDS if (name := f"adam-{c}") != CHOSEN}
-"""The recipes of rnn alone."""
-OF = {"rnn": RECIPES | BOUNDED, "fofe-3": RECIPES}
+NETWORKS = {"rnn": "rnn", "hornn-3": "hornn-3", "max-3": "hornn-max-3", "fofe-3": "hornn-fofe-3",
+            "gated-3": "hornn-gated-3"}  # fmt: skip
+"""The networks, and the cells of hornn_ptb.py that they are taken from."""
+FALLING = "sgd-4-falling"
+"""The recipe of all networks."""
+BOUNDED = {f"adam-{c}": {**ADAM, "max_norm": f"*={c}"} for c in BOUNDS if f"adam-{c}" != CHOSEN}
+RECIPES: dict[str, dict[str, Any]] = {FALLING: SGD, "adam": ADAM, **BOUNDED}
+OF = {"rnn": tuple(RECIPES), "fofe-3": (FALLING, "adam")}
+"""The recipes of the networks that have others than `FALLING`."""
+
+
+def cell(network: str, recipe: str) -> Cell:
+    """Return a network of hornn_ptb.py with a recipe of this table."""
+    like = next(each for each in hornn_ptb.TABLE.cells if each.name == NETWORKS[network])
+    options, published = like.options, {"test": like.published["test"]}
+    return Cell(f"{network}-{recipe}", options, published, {recipe: RECIPES[recipe]})
+
 
 TABLE = Table(
     name="hornn_norms",
     title="[S] 4: column normalization on the words of the Penn Treebank",
-    cells=tuple(
-        Cell(f"{network}-{recipe}", {**RECIPE, **ACTIVATION, **arch}, {"test": published}, {recipe: options})
-        for network, (arch, published) in NETWORKS.items()
-        for recipe, options in OF[network].items()
-    ),
-    trials=RECIPES | BOUNDED,
+    cells=tuple(cell(network, recipe) for network in NETWORKS for recipe in OF.get(network, (FALLING,))),
+    trials=RECIPES,
     epochs=EPOCHS,
     symbols=WORDS,
 )

@@ -327,7 +327,7 @@ def test_the_cells_of_hornn_norms_differ_in_the_network_alone_under_one_recipe()
         recipes.setdefault(name, []).append({k: x for k, x in options.items() if k not in ("arch", "order")})
     assert all(each == options[0] for options in recipes.values() for each in options)
     assert {name: (len(options), options[0].get("max_norm")) for name, options in recipes.items()} == {
-        "sgd-4-falling": (2, "*=4"), "adam": (2, None), "adam-2": (1, "*=2"), "adam-3": (1, "*=3"),
+        "sgd-4-falling": (5, "*=4"), "adam": (2, None), "adam-2": (1, "*=2"), "adam-3": (1, "*=3"),
     }  # fmt: skip
 
 

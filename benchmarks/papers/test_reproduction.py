@@ -176,20 +176,25 @@ def test_line_search_damping_is_judged_by_its_better_row(monkeypatch: pytest.Mon
 def test_the_printed_recipe_is_judged_by_the_test_part_and_shows_what_validation_gained(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    curves = {"rnn-sgd-4-falling": [150.0, 140.0, 120.0], "fofe-3-sgd-4-falling": [130.0, 125.0, 111.0]}
+    curves = {
+        "rnn-sgd-4-falling": [150.0, 140.0, 120.0], "fofe-3-sgd-4-falling": [130.0, 125.0, 111.0],
+        "gated-3-sgd-4-falling": [140.0, 125.0, 100.0],
+    }  # fmt: skip
     [norms] = page_papers.TABLES["papers-hornn-norms"]
 
-    def claim(plain: float, higher: float) -> tuple[str, ...]:
-        found = dict(zip(curves, ([{"test": plain}], [{"test": higher}]), strict=True))
+    def claim(*tests: float) -> tuple[str, ...]:
+        found = {name: [{"test": test}] for name, test in zip(curves, tests, strict=True)}
         shown = {name: [[{"valid_perplexity": x} for x in curve]] for name, curve in curves.items()}
         rows = (replace(row, ours=found.get(row.name, []), curves=shown.get(row.name, ())) for row in norms.rows)
         monkeypatch.setitem(page_papers.TABLES, "papers-hornn-norms", [replace(norms, rows=tuple(rows))])
-        return page_claims.higher_order_as_printed()[1:]
+        return page_claims.higher_orders_as_printed()[1:]
 
-    gained = "in validation 20 after the first epoch, 9 after the last"
-    assert claim(118, 110) == ("FOFE 22", "FOFE 8 (rnn 118.0, FOFE 110.0)", f"{page_claims.IN_PART}: {gained}")
-    assert claim(118, 106)[2] == f"{page_claims.REPRODUCED}: {gained}"
-    assert claim(118, 112)[2] == f"{page_claims.NOT_REPRODUCED}: {gained}"
+    gained = "in validation gated 10, FOFE 20 after the first epoch, gated 20, FOFE 9 after the last"
+    assert claim(118, 106, 106) == (
+        "gated 23, FOFE 22", "gated 12, FOFE 12 (rnn 118.0)", f"{page_claims.REPRODUCED}; {gained}"
+    )  # fmt: skip
+    assert claim(118, 112, 106)[2].startswith(f"{page_claims.IN_PART}: only gated")
+    assert claim(118, 112, 112)[2] == f"{page_claims.NOT_REPRODUCED}; {gained}"
 
 
 def test_the_small_scale_is_compared_with_nothing(out: Path) -> None:
