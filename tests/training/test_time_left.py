@@ -64,6 +64,7 @@ class Watch(Callback):
     {"updates": None, "epochs": 2},
     {"optimizer": "adam", "streams": 4, "updates": 30, "log_interval": 10},
     {"optimizer": "sgd", "streams": 9, "updates": None, "epochs": 2, "log_interval": 7, "update_every": 5},
+    {"optimizer": "adam", "streams": 50, "sequence_length": 21, "updates": None, "epochs": 10},  # one window: 40 steps
     {"optimizer": "online", "arch": "lstm-krause", "streams": 9, "updates": None, "epochs": 1, "log_interval": 100},
     {
         "optimizer": "adam", "data": "addition", "length": 21, "arch": "rnn", "text": None, "sequences": 40,

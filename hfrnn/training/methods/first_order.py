@@ -187,7 +187,7 @@ class StreamBatches:
     @property
     def epoch_updates(self) -> float:
         """The number of windows in an epoch."""
-        return self.streams.length / self.streams.every
+        return float(self.streams.length // self.streams.every)
 
     def describe(self) -> str:
         """Return a phrase for the screen."""
