@@ -12,7 +12,7 @@ from hfrnn.analysis.conditions import MOST_CONDITIONS, array_labels, at_last_ste
 from hfrnn.analysis.initial_states import estimated
 from hfrnn.analysis.linear_baseline import fit_linear
 from hfrnn.analysis.linear_data import Block
-from hfrnn.analysis.prediction import parts_of, score, scored_rows
+from hfrnn.analysis.prediction import exists_in, parts_of, score, scored_rows
 from hfrnn.analysis.scores import figures
 from hfrnn.arrays.array_checks import is_array
 from hfrnn.arrays.backend import Array, HostArray, get_backend
@@ -378,11 +378,12 @@ def _beside(net: Network, given: Given, source: Source | None) -> dict[str, Any]
 
 
 def blocks(batch: Batch) -> Iterator[Block]:
-    """Yield the sequences of a batch, for a linear baseline."""
+    """Yield the sequences of a batch, for a linear baseline; the inputs of the padding are the means of the others."""
     numpy = get_backend("numpy")
     for part in parts_of(batch):
-        y = np.asarray(part.targets, np.float64)
-        yield Block(np.asarray(part.inputs), y, np.broadcast_to(part.output_weights(numpy), y.shape))
+        x, y, exists = np.asarray(part.inputs), np.asarray(part.targets, np.float64), exists_in(part)[:, :, None]
+        x = np.where(exists, x, x.mean(axis=(0, 1), where=exists))
+        yield Block(x, y, np.broadcast_to(part.output_weights(numpy), y.shape))
 
 
 def _scores(net: Network, theta: Array, given: Given, names: Any, outputs: bool) -> dict[str, Any]:

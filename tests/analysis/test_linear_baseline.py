@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 from support.data_runs import make_data_runs
 
 import hfrnn
@@ -14,8 +15,10 @@ from hfrnn.analysis.linear_arx import ORDERS, arx_models
 from hfrnn.analysis.linear_baseline import fit_linear
 from hfrnn.analysis.linear_data import Block, simulation_error, units_of
 from hfrnn.analysis.linear_subspace import subspace_models
-from hfrnn.analysis.sequences import evaluate_sequences
+from hfrnn.analysis.sequences import blocks, evaluate_sequences
 from hfrnn.cli.evaluate import score_lines
+from hfrnn.data.array_data import from_memory
+from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import InputError
 from hfrnn.runs.folder import RunFolder
 
@@ -206,3 +209,19 @@ def test_a_run_may_have_a_washout_of_its_own_and_lost_data_leave_no_baseline(tmp
     other.rename(table)
     with pytest.raises(InputError, match="the windows of the run have 40 steps"):
         scored(run, washout=40)
+
+
+def test_padding_is_no_part_of_the_mean_of_the_inputs() -> None:
+    rng, xs, ys = np.random.default_rng(0), [], []
+    for steps in rng.integers(20, 120, size=40):
+        u = 100 + rng.standard_normal((steps, 1))
+        delayed = np.concatenate([np.full((2, 1), 100.0), u[:-2]])
+        y = lfilter([0.1], [1, -0.9], delayed - 100, axis=0) + 100  # at rest before the first step
+        xs.append(u)
+        ys.append(y)
+    pool = from_memory({"x": xs, "y": ys}, fractions=(1, 0, 0)).train
+    found = [*blocks(RaggedBatch(pool, slice(None)))]
+    model = fit_linear(found)
+    assert model is not None
+    assert model.units.input_mean == pytest.approx(np.concatenate(xs).mean(), rel=1e-5)
+    assert simulation_error(model, found) < 0.01
