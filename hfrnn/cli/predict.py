@@ -141,7 +141,8 @@ def _predicted(
         found = Prediction(free_run(net, theta, given.batch, scaling=given.scaling, **run_on), None)
     arrays = to_file.file_arrays(known, found, folder.config().time_first, run_on is not None)
     contents: dict[str, str | bytes] = {}
-    lines = [f"{given.name}: {counted(known.batch.B, 'sequence')} of {counted(len(found.outputs), 'step')}"]
+    of = "of at most" if "lengths" in arrays else "of"
+    lines = [f"{given.name}: {counted(known.batch.B, 'sequence')} {of} {counted(len(found.outputs), 'step')}"]
     if run_on is not None:
         lines[0] += f" on their own after {counted(known.batch.T, 'step')} of the data"
     begun = {"initial_state": given.state, "estimated_from": given.estimated_from}
