@@ -23,7 +23,7 @@ from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.wording import brief, counted
 
 CHUNK = 1000
-"""Symbols in one forward pass; the result does not depend on it."""
+"""Symbols in one forward pass; the result depends on it by rounding only."""
 
 
 def _none() -> NDArray[Any]:
@@ -139,8 +139,8 @@ def evaluate(
         How to treat symbols outside the vocabulary: "error" refuses the text, "skip" drops them, and a known symbol
         replaces them. It is ignored if the vocabulary has `<unk>`: unknown words always become `<unk>`.
     chunk : int
-        Symbols in one forward pass, at least 1; the figures do not depend on it. It is ignored with `dynamic`, whose
-        segments are used instead.
+        Symbols in one forward pass, at least 1; the figures depend on it by rounding only. It is ignored with
+        `dynamic`, whose segments are used instead.
     progress : callable, optional
         Called with the number of symbols scored so far and the number in all.
     dynamic : Dynamic, optional
