@@ -64,7 +64,7 @@ class Given(NamedTuple):
     first: HostArray | None = None  # these targets of real values (steps, sequences, n_out), NaN where not known
     times: HostArray | None = None  # of the rows of a recording, (steps,); None if no column holds them
     conditions: HostArray | None = None  # strings, (sequences,) or (steps, sequences)
-    notes: tuple[str, ...] = ()  # how the file was read, and what was left out
+    notes: tuple[str, ...] = ()  # how events were read, and what was left out
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -241,7 +241,7 @@ def evaluate_sequences(
     Without a path, the run's own data are scored: a part, "valid" by default, or 10,000 new sequences of a task. The
     figures are the name and size of the data, the loss (that of training, the mean over all scored steps), and those of
     `hfrnn.score`, of each output too, except for music. `left_out` counts the sequences of a file without a scored
-    step, if there are any, and `notes` say how a table was read, if there is something to say. A task also has `wrong`,
+    step, if there are any, and `notes` say how a table of events was read. A task also has `wrong`,
     the share of wrong answers, and `solved`, "yes" or "no". The folder is needed for a path, and if the run may scale
     its data.
 

@@ -30,7 +30,7 @@ class Reading(NamedTuple):
     a column holds them, and `ahead`: the rows from an input to the target that it predicts. `conditions` (steps,
     sequences) are strings from a column, if one was asked for. `initial_state` (sequences, n) holds the states before
     the first steps, if the file has them. `step` is the time between two rows, if a column of a table says it. `notes`
-    say how the file was read, and what was left out.
+    say how events were read, and which of them were left out.
     """
 
     name: str

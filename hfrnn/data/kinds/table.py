@@ -209,7 +209,7 @@ class Table(NumberSequences):
         burn_in = options["burn_in"] or 0
         more: dict[str, Any] = {
             "input_names": read.input_names, "output_names": names, "ahead": ahead, "note": note, "burn_in": burn_in,
-            "step": read.step, "notes": read.notes,
+            "step": read.step, "notes": () if read.units is None else read.notes,
         }  # fmt: skip
         found = [
             recording(each.inputs, None if note else each.targets, each.missing, ahead, burn_in) for each in read.found
