@@ -119,7 +119,8 @@ def _own(
         raise InputError(f"{run} was trained on {config.kind.about}: its network predicts symbols, see hfrnn evaluate")
     if config.kind.in_memory:
         raise InputError(
-            f"the data of {run} were in the memory of a Python program, and are not stored: give a file of arrays"
+            f"the data of {run} were in the memory of a Python program, and are not stored: give a file ending in "
+            f"{either(config.kind.reads)}"
         )
     cut = config.values.get("window") is not None
     if washout is not None and cut:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.io
 from support.data_runs import ROWS, TRAINED, driven, make_data_runs, oscillator, write_table
@@ -216,3 +217,19 @@ def test_data_that_have_changed_are_noticed_and_those_in_memory_not_stored_but_a
     scored = hfrnn.score(net, theta, batch).overall
     assert found["loss"] == pytest.approx(net.loss(theta, batch), rel=1e-12)
     assert (found["mse"], found["r2"]) == (scored["mse"], scored["r2"])
+
+
+@pytest.mark.parametrize("tables", [False, True])
+def test_a_run_on_data_in_memory_asks_for_a_file_that_it_takes(tmp_path: Path, tables: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((12, 5, 1))
+    more: dict[str, Any] = {"arch": "rnn", "hidden": 2, "updates": 1, "backend": "numpy", "progress": False}
+    if tables:
+        data: Any = pd.DataFrame({"u": x.ravel(), "y": x.ravel()})
+        more |= {"inputs": "u", "targets": "y"}
+    else:
+        data = {"x": x, "y": x}
+    folder = RunFolder(hfrnn.train(data=data, out=tmp_path / "run", **more).folder)
+    with pytest.raises(
+        InputError, match=r"give a file ending in .*\.csv" if tables else r"give a file ending in .*\.npz"
+    ):
+        own_sequences(folder)
