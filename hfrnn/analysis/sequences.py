@@ -92,7 +92,7 @@ def with_estimates(net: Network, theta: Array, given: Given, steps: int, washout
 
     `given` has no washout, so that these targets are there. The first `washout` steps are then not scored.
     """
-    batch = estimated(net, theta, given.batch, steps, given.scaling)
+    batch, steps = estimated(net, theta, given.batch, steps, given.scaling), min(steps, given.batch.T)
     batch = _washed(batch, washout) if washout else batch
     first = _first_targets(given.batch, steps) if LOSSES[net.loss_name].real_values else None
     return given._replace(batch=batch, state="estimated", estimated_from=steps, first=first, washout=washout)

@@ -246,6 +246,7 @@ def test_states_are_estimated_from_the_first_targets(runs: dict[str, Path], tmp_
     found = json.loads(call(*command, "--json").stdout)
     assert (found["initial_state"], found["estimated_from"], found["washout"]) == ("estimated", 4, 0)
     assert found["rmse"] == pytest.approx(hfrnn.score(net, theta, batch, scaling=given.scaling).overall["rmse"])
+    assert "estimated from its first 9 steps" in call(*command[:-1], 1000).stdout  # there are no more
     batch.weights[:3] = 0
     lines = call(*command, "--washout", 3).stdout
     assert "begins with a state estimated from its first 4 steps, the first 3 steps of each not scored." in lines
