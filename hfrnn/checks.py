@@ -9,6 +9,7 @@ quickly.
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -192,18 +193,37 @@ def path(name: str, value: Any, *, or_none: bool = False) -> Any:
     raise wrong(name, value, "give a path as a string or a Path", or_none)
 
 
-def function(name: str, value: Any, *, or_none: bool = False) -> Any:
-    """Return a callable object."""
-    if (value is None and or_none) or callable(value):
+def function(name: str, value: Any, takes: str | None = None, *, or_none: bool = False) -> Any:
+    """Return a callable object. `takes` names the arguments that it is called with: "v, out", or "" for none."""
+    if value is None and or_none:
         return value
-    raise wrong(name, value, "give a function", or_none)
+    if not callable(value):
+        raise wrong(name, value, "give a function", or_none)
+    if takes is not None and not _can_take(value, takes):
+        raise wrong(name, value, f"give a function that can be called with the arguments ({takes})", or_none)
+    return value
 
 
-def function_or_flag(name: str, value: Any) -> Any:
-    """Return a callable object, or a bool."""
-    if callable(value) or isinstance(value, bool):
+def function_or_flag(name: str, value: Any, takes: str | None = None) -> Any:
+    """Return a callable object, or a bool; `takes` is as for `function`."""
+    if isinstance(value, bool):
         return value
+    if callable(value):
+        return function(name, value, takes)
     raise wrong(name, value, "give True, False or a function")
+
+
+def _can_take(value: Callable[..., Any], takes: str) -> bool:
+    """Return whether a callable object can be called with so many arguments; True if it does not say what it takes."""
+    try:
+        signature = inspect.signature(value, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(*filter(None, takes.split(", ")))
+    except TypeError:
+        return False
+    return True
 
 
 def instance(name: str, value: Any, kind: type | tuple[type, ...], what: str, *, or_none: bool = False) -> Any:
@@ -213,13 +233,16 @@ def instance(name: str, value: Any, kind: type | tuple[type, ...], what: str, *,
     raise wrong(name, value, f"give {what}", or_none)
 
 
-def methods(name: str, value: Any, needed: Sequence[str], *, or_none: bool = False) -> Any:
-    """Return an object that has some methods."""
+def methods(name: str, value: Any, needed: Sequence[str], takes: str | None = None, *, or_none: bool = False) -> Any:
+    """Return an object that has some methods, which can be called with the arguments that `takes` names."""
     if value is None and or_none:
         return None
-    missing = [each for each in needed if not callable(getattr(value, each, None))]
-    if missing or isinstance(value, type):
+    found = [getattr(value, each, None) for each in needed]
+    if isinstance(value, type) or not all(callable(each) for each in found):
         raise wrong(name, value, f"give an object with the methods {', '.join(needed)}", or_none)
+    if takes is not None and not all(_can_take(each, takes) for each in found if each is not None):
+        called = ", ".join(f"{each}({takes})" for each in needed)
+        raise wrong(name, value, f"give an object with the methods {called}", or_none)
     return value
 
 

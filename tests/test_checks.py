@@ -1,16 +1,18 @@
 """Checks of arguments: ranges and their words, one function for each kind of value, fields of dataclasses."""
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from hfrnn import checks
+from hfrnn import Batch, HessianFree, Network, checks, minimize
 from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import get_backend
 from hfrnn.checks import Range, check_fields, checked, choice, count, number
 from hfrnn.errors import InputError
+from hfrnn.optim.cg import conjugate_gradient
 
 
 @pytest.mark.parametrize(
@@ -83,3 +85,34 @@ def test_an_array_is_not_copied_without_need():
 
 def test_a_hint_stays_within_its_line() -> None:
     assert checks.near_hint("weightsb", ["weights\nb"]) == " (did you mean weights\\nb?)"
+
+
+@pytest.mark.parametrize(("given", "takes"), [
+    (lambda v: None, "v, out"), (lambda v, out: None, "v"), (lambda: None, "v"), (lambda v: None, ""),
+    (lambda v, *, out: None, "v"), (lambda v, *, out: None, "v, out"),
+])  # fmt: skip
+def test_a_function_that_cannot_take_its_arguments_is_refused(given, takes):
+    with pytest.raises(InputError, match=rf"^apply is a function: give a function that can be .* \({takes}\)$"):
+        checks.function("apply", given, takes)
+    with pytest.raises(InputError, match=r"^progress is a function: give a function that can be called with"):
+        checks.function_or_flag("progress", given, takes)
+
+
+def test_a_function_that_can_take_its_arguments_or_does_not_say_is_not_refused():
+    @functools.wraps(np.linalg.norm)
+    def adapted(v, out):
+        return None
+
+    for given in (lambda v, out=None: None, lambda *arguments: None, adapted, max, functools.partial(np.add, 1.0)):
+        assert checks.function("apply", given, "v, out") is given
+
+
+def test_an_object_whose_methods_take_other_arguments_is_refused():
+    net = Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared")
+    batch = Batch(np.zeros((2, 1, 2)), np.zeros((2, 1, 1)))
+    needed = r"give an object with the methods loss\(theta\), loss_and_gradient\(theta\), gauss_newton\(theta\)$"
+    for refused in (lambda: minimize(net, theta=net.init()), lambda: HessianFree().update(net.init(), net)):
+        with pytest.raises(InputError, match=rf"^\w+ is a Network: {needed}"):
+            refused()
+    with pytest.raises(InputError, match=r"^apply is .*: give a function that can be .* \(v, out\)$"):
+        conjugate_gradient(net.gauss_newton(net.init(), batch), net.init())

@@ -229,7 +229,7 @@ def mean_square_gradient(
     """
     theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
     stretch, most = checks.count("stretch", stretch, 1, unit="symbols"), checks.count("most", most, 1, unit="symbols")
-    function("progress", progress, or_none=True)
+    function("progress", progress, "done, total", or_none=True)
     row = array("symbols", symbols, (None,), "iu", backend=get_backend("numpy"))
     if row.size and (row.min() < 0 or row.max() >= net.n_in):
         raise InputError(f"symbols go from {row.min()} to {row.max()}: give symbols from 0 to {net.n_in - 1}")

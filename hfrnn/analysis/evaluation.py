@@ -169,7 +169,8 @@ def evaluate(
     theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
     instance("vocabulary", vocabulary, Vocabulary, "the vocabulary of the network")
     instance("dynamic", dynamic, Dynamic, "a hfrnn.Dynamic", or_none=True)
-    chunk, progress = count("chunk", chunk, 1, unit="symbols"), function("progress", progress, or_none=True)
+    chunk = count("chunk", chunk, 1, unit="symbols")
+    progress = function("progress", progress, "done, total", or_none=True)
     symbols = vocabulary.encode(text, unknown)
     if symbols.size < 2:
         raise InputError(

@@ -207,7 +207,7 @@ def dense_gauss_newton(objective: Objective, theta: Array, progress: Told | None
     ((21, 21), True)
     """
     instance("objective", objective, Objective, "a hfrnn.Objective")
-    n, progress = objective.net.n_parameters, function("progress", progress, or_none=True)
+    n, progress = objective.net.n_parameters, function("progress", progress, "done, total", or_none=True)
     G = np.zeros((n, n))
     root = LossRoot(objective, theta) if objective.net.loss_name in WITH_ROOTS else None
     if root is not None and len(root.columns) < n:
@@ -260,7 +260,7 @@ def gauss_newton_diagonal(
     """
     check_objective(objective)
     draws, seed = count("draws", draws, 2, or_none=True), count("seed", seed)
-    progress = function("progress", progress, or_none=True)
+    progress = function("progress", progress, "done, total", or_none=True)
     n, root = objective.net.n_parameters, LossRoot(objective, theta)
     if draws is None:
         every = gauss_newton_rows(objective, theta, root, progress)

@@ -302,7 +302,8 @@ def laplace(
     rank, seed = min(count("rank", rank, 1), net.n_parameters), count("seed", seed)
     delta = number("prior_precision", prior_precision, POSITIVE, or_none=True)
     s2 = number("noise_variance", noise_variance, POSITIVE, or_none=True)
-    draws, progress = count("draws", draws, 2, or_none=True), function_or_flag("progress", progress)
+    draws = count("draws", draws, 2, or_none=True)
+    progress = function_or_flag("progress", progress, "what, done, total")
     if net.loss_name != "squared" and s2 is not None:
         raise InputError("noise_variance was given, but a classification has none: leave it out")
     if net.loss_name == "squared" and s2 is None:

@@ -208,7 +208,7 @@ def bracket_probe(
     theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
     instance("vocabulary", vocabulary, Vocabulary, "the vocabulary of the network")
     steps, trials, group = (count(*each, 1) for each in (("steps", steps), ("trials", trials), ("group", group)))
-    seed, progress = count("seed", seed), function("progress", progress, or_none=True)
+    seed, progress = count("seed", seed), function("progress", progress, "done, total", or_none=True)
     control = CONTROLS[vocabulary.level] if control is None else control
     given = {"opening": opening, "closing": closing, "control": control}
     contexts = {name: _known(name, each, vocabulary) for name, each in given.items()}

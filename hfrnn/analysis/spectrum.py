@@ -148,9 +148,9 @@ def spectrum(
     instance("objective", objective, (Objective, ConstrainedObjective), kinds)
     if objective.net.dtype != np.float64:
         raise InputError('the network is in float32, too coarse for eigenvalues: make it with dtype="float64"')
-    count, vectors = checks.count("count", count), checks.count("vectors", vectors)
-    steps, seed = checks.count("steps", steps, 1), checks.count("seed", seed)
-    tolerance, progress = number("tolerance", tolerance, INSIDE_ONE), function_or_flag("progress", progress)
+    count, vectors, seed = checks.count("count", count), checks.count("vectors", vectors), checks.count("seed", seed)
+    steps, tolerance = checks.count("steps", steps, 1), number("tolerance", tolerance, INSIDE_ONE)
+    progress = function_or_flag("progress", progress, "what, done, total")
     of_existing, n = _of_existing(objective, curvature_product(objective, theta, matrix))
     rng, none = np.random.default_rng(seed), (np.zeros(0), np.zeros(0))
     ends = {"largest": none, "smallest": none}

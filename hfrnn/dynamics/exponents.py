@@ -126,7 +126,7 @@ def lyapunov(
     [0.9, 0.5]
     """
     step = Transition(net, theta)
-    seed, progress = count("seed", seed), function("progress", progress, or_none=True)
+    seed, progress = count("seed", seed), function("progress", progress, "done, total", or_none=True)
     k = step.n if k is None else count("k", k, 1, step.n)
     free_steps = count("free_steps", free_steps, 1, or_none=True)
     series = step.time_series(inputs, scaling)

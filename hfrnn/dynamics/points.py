@@ -190,7 +190,7 @@ def fixed_points(
     step = Transition(net, theta)
     tolerance, distance = number("tolerance", tolerance, POSITIVE), number("distance", distance, NOT_NEGATIVE)
     slow, iterations = number("slow", slow, POSITIVE, or_none=True), count("iterations", iterations, 1)
-    progress = function("progress", progress, or_none=True)
+    progress = function("progress", progress, "done, total", or_none=True)
     if slow is not None and slow <= tolerance:
         raise InputError(Message(
             "{slow!s} is {0:g}, and {tolerance!s} is {1:g}: give a larger speed, or leave it out", slow, tolerance

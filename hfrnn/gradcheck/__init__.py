@@ -72,7 +72,7 @@ def gradcheck(
     True
     """
     known, seed = architectures(), count("seed", seed)
-    function("progress", progress, or_none=True)
+    function("progress", progress, "arch, case", or_none=True)
     if archs is not None and not (isinstance(archs, list | tuple) and all(isinstance(arch, str) for arch in archs)):
         raise wrong("archs", archs, "give a list of architectures")
     chosen = known if archs is None else tuple(dict.fromkeys(first_name(arch) for arch in archs))

@@ -207,9 +207,9 @@ def conjugate_gradient(
     residual_every, epsilon = count("residual_every", residual_every), number("epsilon", epsilon, NOT_NEGATIVE)
     residual_tolerance = number("residual_tolerance", residual_tolerance, NOT_NEGATIVE, or_none=True)
     keep_ratio = number("keep_ratio", keep_ratio, ABOVE_ONE, or_none=True)
-    function("apply", apply)
-    preconditioner = function("preconditioner", preconditioner, or_none=True)
-    on_iterate = function("on_iterate", on_iterate, or_none=True)
+    function("apply", apply, "v, out")
+    preconditioner = function("preconditioner", preconditioner, "r, out", or_none=True)
+    on_iterate = function("on_iterate", on_iterate, "iterate", or_none=True)
     kept = kept_iterations(keep_ratio, max_iterations)
     state = State(apply, b, preconditioner)
     tolerance = state.eps if residual_tolerance is None else residual_tolerance

@@ -438,15 +438,19 @@ def _of_preset(preset: str, data: str) -> dict[str, Any]:
     return {name: value.of(data) if isinstance(value, ByData) else value for name, value in values.items()}
 
 
+FUNCTIONS = {"preconditioner": "r, out", "on_cg": "iteration, q", "should_stop": ""}
+"""The arguments of the functions that an update takes."""
+
+
 def check_arguments(options: HessianFreeOptions, objectives: Mapping[str, Any], functions: Mapping[str, Any]) -> None:
     """Raise InputError unless the arguments of an update are valid and fit the options.
 
     The objectives are `gradient`, `curvature` and `separate`; the others are functions or None.
     """
     for name, given in objectives.items():
-        methods(name, given, ("loss", "loss_and_gradient", "gauss_newton"), or_none=name != "gradient")
+        methods(name, given, ("loss", "loss_and_gradient", "gauss_newton"), "theta", or_none=name != "gradient")
     for name, given in functions.items():
-        function(name, given, or_none=True)
+        function(name, given, FUNCTIONS[name], or_none=True)
     separate = objectives["separate"]
     if (separate is not None) != (options.rho_objective == "separate"):
         raise InputError(

@@ -36,7 +36,7 @@ from typing import Any
 
 from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.vectors import Apply, Vector, norm
-from hfrnn.checks import NOT_NEGATIVE, count, function, instance, is_result, number, shown
+from hfrnn.checks import NOT_NEGATIVE, count, function, instance, is_result, methods, number, shown
 from hfrnn.errors import InputError
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree
@@ -180,8 +180,8 @@ class _Functions:
     ) -> Operator:
         damping = None
         if structural and self._structural is not None:
-            damping = function("the result of structural", self._structural(theta))
-        product = function("the result of gauss_newton", self._gauss_newton(theta))
+            damping = function("the result of structural", self._structural(theta), "v")
+        product = function("the result of gauss_newton", self._gauss_newton(theta), "v")
         return _Product(product, damping, structural, tikhonov)
 
 
@@ -295,8 +295,9 @@ def minimize(
             f"{', '.join(odd)} cannot be given with an objective, which has its own: call "
             "minimize(objective, theta=theta)"
         )
-    objective = _Remembering(loss if given else _functions(loss, own))
-    function("preconditioner", preconditioner, or_none=True), function("callback", callback, or_none=True)
+    objective = _Remembering(methods("loss", loss, METHODS, "theta") if given else _functions(loss, own))
+    function("preconditioner", preconditioner, "r, out", or_none=True)
+    function("callback", callback, "update", or_none=True)
     theta, max_updates = array("theta", theta, (None,), "f", finite=True), count("max_updates", max_updates)
     gradient_tolerance = number("gradient_tolerance", gradient_tolerance, NOT_NEGATIVE)
     kind = "structural" if given else "tikhonov"
@@ -309,9 +310,9 @@ def minimize(
 
 
 def _functions(loss: Any, own: Mapping[str, Any]) -> CurvatureObjective:
-    function("loss", loss)
+    function("loss", loss, "theta")
     for name, given in own.items():
-        function(name, given, or_none=name in ("structural", "squared_gradients"))
+        function(name, given, "theta", or_none=name in ("structural", "squared_gradients"))
     return _Functions(loss, **own)
 
 

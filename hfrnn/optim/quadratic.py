@@ -50,7 +50,7 @@ def _apply_of(operator: Any) -> Apply:
     """Return the product v, out -> A v of what `gauss_newton` of an objective returned."""
     matvec = getattr(operator, "matvec", None)
     if callable(getattr(operator, "apply", None)) or not callable(matvec):
-        found: Apply = methods("the result of gauss_newton", operator, ("apply",)).apply
+        found: Apply = methods("the result of gauss_newton", operator, ("apply",), "v, out").apply
         return found
 
     def apply(v: Vector, out: Vector) -> None:

@@ -15,7 +15,7 @@ from hfrnn.errors import InputError
 
 def given_objects(data: Any, batches: Any, valid: Any, test: Any = None) -> Given | None:
     """Return the data that were given as objects of Python; None if the options name the data."""
-    function("batches", batches, or_none=True)
+    function("batches", batches, "rng", or_none=True)
     if batches is None and _frames(data):
         others = {"valid": valid, "test": test}
         for name, given in others.items():
