@@ -256,6 +256,8 @@ class Option:
         if not self.many:
             return self._convert_one(value, where)
         items = [value] if is_number(value) else value
+        if len(getattr(value, "shape", ())) == 1 and callable(getattr(value, "tolist", None)):
+            items = value.tolist()  # of an array, or of the columns of a DataFrame
         if self.kind is str and isinstance(value, str):
             items = value.split(",")  # as on the command line
         if not isinstance(items, list | tuple) or not items:

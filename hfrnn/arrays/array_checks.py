@@ -22,6 +22,11 @@ KINDS = {
 """What NumPy's letters for the types of arrays mean in a message."""
 
 
+def type_name(value: Any) -> Any:
+    """Return the name of a type of numbers, such as "float32" for numpy.float32; return anything else unchanged."""
+    return np.dtype(value).name if isinstance(value, type | np.dtype) else value
+
+
 def array(
     name: str,
     value: Any,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.array_checks import array, is_array
+from hfrnn.arrays.array_checks import array, is_array, type_name
 from hfrnn.arrays.backend import Array, Buffers, get_backend, host_copy
 from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal, orthogonal, with_spectral_radius
 from hfrnn.arrays.parameters import ParameterLayout
@@ -61,7 +61,7 @@ class Layout:
         **options: Any,
     ) -> None:
         arch, loss = first_name(string("arch", arch)), choice("loss", loss, losses())
-        dtype = choice("dtype", np.dtype(dtype).name if isinstance(dtype, type | np.dtype) else dtype, DTYPES)
+        dtype = choice("dtype", type_name(dtype), DTYPES)
         n_in, n_out, sizes = count("n_in", n_in, 1), count("n_out", n_out, 1), _hidden_sizes(hidden)
         embedding = count("embedding", embedding, 1, or_none=True)
         bias, output_bias = flag("bias", bias, or_none=True), flag("output_bias", output_bias, or_none=True)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hfrnn.arrays.stored import npz_bytes
 from hfrnn.checks import flag, shown, wrong
 from hfrnn.checks import path as checked_path
@@ -29,7 +31,8 @@ WEIGHTS = "weights.npz"
 
 def export(
     run: str | os.PathLike[str], folder: str | os.PathLike[str], to: str | Iterable[str] = "numpy", *,
-    which: str = "best", dtype: str | None = None, symbols: bool | None = None, force: bool = False,
+    which: str = "best", dtype: str | type | np.dtype[Any] | None = None, symbols: bool | None = None,
+    force: bool = False,
 ) -> list[Path]:  # fmt: skip
     """Write a trained network as programs that run without hfrnn.
 
@@ -49,7 +52,7 @@ def export(
         `network.c`, one step in C99 without allocation.
     which : str
         The checkpoint, as for `hfrnn.load`.
-    dtype : {"float32", "float64"}, optional
+    dtype : {"float32", "float64"} or NumPy's type of that name, optional
         Data type of the programs. By default that of the run.
     symbols : bool, optional
         Whether inputs are integer symbols. By default they are for texts, embeddings and tasks that have symbols.

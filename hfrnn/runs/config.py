@@ -427,6 +427,10 @@ def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
 
     by_key = {declared.key: declared for declared in run_options().values()}
     values = {given.rstrip("_").replace("-", "_"): value for given, value in options.items()}
+    if not isinstance(values.get("dtype"), str | None):
+        from hfrnn.arrays.array_checks import type_name
+
+        values["dtype"] = type_name(values["dtype"])
     found: dict[str, Any] = {}
     for key, declared in ((key, by_key[key]) for key in values if key in by_key):
         found[declared.name] = values[key] if values[key] is None else declared.convert(values[key])

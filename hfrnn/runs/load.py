@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hfrnn._version import __version__
+from hfrnn.arrays.array_checks import type_name
 from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.checks import choice, instance, shown, string
 from hfrnn.checks import path as checked_path
@@ -57,7 +58,9 @@ class LoadedRun(NamedTuple):
         return LoadedRun, (self.net, host_copy(self.theta), self.vocabulary)
 
 
-def load(run: str | Path, which: str = "best", backend: str = "numpy", dtype: str | None = None) -> LoadedRun:
+def load(
+    run: str | Path, which: str = "best", backend: str = "numpy", dtype: str | type | np.dtype[Any] | None = None
+) -> LoadedRun:
     """Load the network, weights and vocabulary of a run, or of a file that `hfrnn.save` wrote.
 
     Parameters
@@ -68,7 +71,7 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy", dtype: st
         The checkpoint of the run to load; also one that `keep` has kept, such as "update-000120". A file has no others.
     backend : {"numpy", "numba", "cupy"}
         Backend of the network. It need not be the one that the run was trained with.
-    dtype : {"float32", "float64"}, optional
+    dtype : {"float32", "float64"} or NumPy's type of that name, optional
         Data type of the network and its weights. By default that of the run.
 
     Returns
@@ -97,8 +100,7 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy", dtype: st
     <Network rnn 4, 1 in, 1 out (squared), 28 weights>
     """
     choice("backend", backend, (AUTO, *BACKENDS))
-    if dtype is not None:
-        choice("dtype", dtype, DTYPES)
+    dtype = None if dtype is None else choice("dtype", type_name(dtype), DTYPES)
     string("which", which, "best, last or the name of a kept checkpoint")
     given = checked_path("run", run)
     if os.path.isfile(given):

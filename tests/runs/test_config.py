@@ -6,8 +6,10 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
+import hfrnn
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig, checked_options, parse_bytes, read_toml, stored_config
 from hfrnn.runs.options import run_options
@@ -27,6 +29,25 @@ def test_a_configuration_comes_back_from_toml_as_it_was(tmp_path: Path) -> None:
     for name in filter(stored.uses, run_options()):
         assert getattr(stored, name) == getattr(config.resolved(), name)
     assert "lambda = 0.5" in path.read_text().partition("[followed]")[0]
+
+
+@pytest.mark.parametrize("given", [float, np.float64, np.dtype("float64"), "float64"], ids=str)
+def test_a_data_type_may_be_one_of_numpy_in_a_run_and_where_it_is_loaded(tmp_path: Path, given: object) -> None:
+    assert TrainConfig(data="sine", dtype=given).dtype == "float64"
+    net = hfrnn.Network("rnn", 2, 3, 2)
+    hfrnn.save(net, net.init(), tmp_path / "net")
+    assert hfrnn.load(tmp_path / "net", dtype=given).net.dtype == np.float64  # type: ignore[arg-type]
+    hfrnn.export(tmp_path / "net", tmp_path / "programs", dtype=given)  # type: ignore[arg-type]
+    assert np.load(tmp_path / "programs" / "weights.npz")["layer0.W_h"].dtype == np.float64
+
+
+def test_several_values_may_be_an_array_or_columns_of_a_table() -> None:
+    columns = pandas.DataFrame({"u": [1.0], "v": [2.0], "y": [3.0]}).columns
+    config = TrainConfig(hidden=np.array([3, 2]), fractions=np.array([0.5, 0.25, 0.25]), inputs=columns[:2])
+    assert (config.hidden, config.fractions, config.inputs) == ((3, 2), (0.5, 0.25, 0.25), ("u", "v"))
+    for wrong in (np.array([3.5]), np.zeros((1, 2), int), np.zeros(0, int)):
+        with pytest.raises(InputError, match=r"^hidden= is "):
+            TrainConfig(hidden=wrong)
 
 
 def test_what_followed_has_only_options_with_an_effect() -> None:

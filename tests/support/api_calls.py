@@ -217,9 +217,11 @@ LOOPS = nothing().or_none().plus({
 CHECKPOINT = count(1).or_none().plus({"sqrt": (lambda: "sqrt", True), "auto": (lambda: "auto", True)})
 AT, ON = {"self": net, "theta": theta}, {"self": objective, "theta": theta}
 
+DTYPE = choice(*DTYPES).plus({"NumPy's type": (lambda: np.float32, True), "an integer type": (lambda: np.int32, False)})
+
 CALLS: list[Call] = [
     tried(hfrnn.Network, NETWORK_OF, arch=string("rnn").but({"string": False}), hidden=HIDDEN, classes=None,
-        dtype=choice(*DTYPES).plus({"NumPy's type": (lambda: np.float32, True)}), backend=choice("numpy", "auto"),
+        dtype=DTYPE, backend=choice("numpy", "auto"),
         embedding=count(1).or_none(), bias=FLAG.or_none(), output_bias=FLAG.or_none(), recordings=count(0)),
     Call(hfrnn.Network, {**NETWORK_OF, "loss": "class-softmax", "classes": 2}, {"classes": CLASSES}, "of classes"),
     *(of_network(arch) for arch in hfrnn.architectures() if kernel_options(arch)),

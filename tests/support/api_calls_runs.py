@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 import hfrnn
-from hfrnn.choices import DTYPES
 from hfrnn.data.corpora import load_corpus
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.gradcheck import Outcome, gradcheck, table
@@ -19,7 +18,7 @@ from hfrnn.report import make_page, write_report
 from hfrnn.runs.options import run_options
 from hfrnn.tensorboard import TensorBoard
 
-from .api_calls import CALLBACK, FLAG, Call, N, batch, net, theta, tried
+from .api_calls import CALLBACK, DTYPE, FLAG, Call, N, batch, net, theta, tried
 from .wrong_values import any_string, array, choice, costly, count, instance, new_path, nothing, number, of_option, path
 
 
@@ -102,9 +101,9 @@ NOT_GIVEN = nothing().but({"None": None})
 
 
 CALLS: list[Call] = [
-    tried(hfrnn.load, {"run": "run"}, run=RUN, which=WHICH, backend=BACKEND, dtype=choice(*DTYPES).or_none()),
+    tried(hfrnn.load, {"run": "run"}, run=RUN, which=WHICH, backend=BACKEND, dtype=DTYPE.or_none()),
     tried(hfrnn.export, {"run": "run", "folder": "programs", "force": True}, run=RUN, folder=costly(new_path()),
-        to=choice("numpy", "torch", "c"), which=WHICH, dtype=choice(*DTYPES).or_none(), symbols=FLAG.or_none(),
+        to=choice("numpy", "torch", "c"), which=WHICH, dtype=DTYPE.or_none(), symbols=FLAG.or_none(),
         force=None),
     tried(hfrnn.evaluate, {**KNOWN, "text": "abcabc"}, net=NET, vocabulary=VOCABULARY,
         text=nothing().plus({"bytes": (lambda: b"abc", False), "one symbol": (lambda: "a", False)}),

@@ -193,7 +193,7 @@ def of_option(option: Option) -> Kind:
     if option.named:
         kind = kind.but({"dict": None})  # numbers by name
     if option.many:
-        kind = kind.but({"list of a number": option.kind is float})
+        kind = kind.but({"list of a number": option.kind is float, "array of strings": option.kind is str})
     return kind.or_none()  # which stands for the default
 
 
