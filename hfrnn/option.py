@@ -295,7 +295,7 @@ class Option:
         """`expected`, for every reader."""
         if self.choices:
             return Message("use one of {0}", ", ".join(self.choices))
-        noun = _NOUNS[self.kind] + (f" of {self.unit}" if self.unit else "")
+        noun = "a path" if self.path else _NOUNS[self.kind] + (f" of {self.unit}" if self.unit else "")
         zero, names = f", or 0 {self.zero}" if self.zero else "", ", or NAME=NUMBER with commas" if self.named else ""
         return Message(f"give {noun}{self._range}{zero}{names}")
 

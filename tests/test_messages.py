@@ -8,6 +8,7 @@ import string
 from pathlib import Path
 
 import click
+import pandas
 import pytest
 from support.parsed import FILES, nodes
 
@@ -164,3 +165,14 @@ def test_help_texts_name_only_options_that_exist():
     declared = [*run_options().values(), *(each for arch in architectures() for each in kernel_options(arch).values())]
     for each in declared:
         assert names(each.text.template) | names(each.otherwise) | names(each.zero) <= known, each.name
+
+
+@pytest.mark.parametrize(("wrong", "message"), [
+    (lambda: hfrnn.Network("rnn", 2, "3,4", 2), "hidden is '3,4': give a whole number of units, or a list"),
+    (lambda: hfrnn.Network("rnn", 2, 4.0, 2), "hidden is 4.0: give a whole number of units"),
+    (lambda: hfrnn.TrainConfig(init_from=3), "init_from= is 3: give a path"),
+    (lambda: hfrnn.train(data=pandas.Series([1.0]), inputs="u", targets="y"), "the data hold a Series: give a"),
+])  # fmt: skip
+def test_a_plausible_wrong_value_is_answered_with_what_to_give(wrong, message):
+    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
+        wrong()

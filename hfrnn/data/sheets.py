@@ -369,7 +369,8 @@ class _Frame(Sheet):
         if not isinstance(frame, pandas.DataFrame):
             convert = getattr(frame, "to_dataframe", None)  # an xarray Dataset
             if convert is None:
-                raise InputError(f"a table is {type(frame).__name__}: give a path, a DataFrame or an xarray Dataset")
+                kind = type(frame).__name__
+                raise InputError(f"the data hold a {kind}: give a path, a DataFrame or an xarray Dataset")
             frame = convert().reset_index()
         if not len(frame) or not len(frame.columns):
             raise InputError(f"{path} has no rows: give a table of numbers")

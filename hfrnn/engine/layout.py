@@ -30,6 +30,9 @@ def _hidden_sizes(hidden: Any) -> tuple[int, ...]:
     if isinstance(hidden, np.ndarray) and hidden.ndim == 1:
         hidden = array("hidden", hidden, (None,), "iu").tolist()
     if not isinstance(hidden, list | tuple | range):
+        if not is_whole(hidden):
+            advice = "give a whole number of units, or a list with one number for each layer"
+            raise InputError(Message("{hidden!s} is {0}: {1}", shown_exactly(hidden), advice))
         return (count("hidden", hidden),)
     if not hidden:
         raise InputError(Message("{hidden!s} is empty: give one hidden size, or one for each layer"))

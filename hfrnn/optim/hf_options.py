@@ -452,10 +452,12 @@ def check_arguments(options: HessianFreeOptions, objectives: Mapping[str, Any], 
     for name, given in functions.items():
         function(name, given, FUNCTIONS[name], or_none=True)
     separate = objectives["separate"]
-    if (separate is not None) != (options.rho_objective == "separate"):
+    if separate is None and options.rho_objective == "separate":
+        raise InputError("rho_objective is 'separate', and separate is not given: give the objective that measures rho")
+    if separate is not None and options.rho_objective != "separate":
         raise InputError(
-            f"rho_objective is {options.rho_objective!r} and a separate objective is "
-            f"{'missing' if separate is None else 'given'}: these two go together."
+            f"separate is given, and rho_objective is {options.rho_objective!r}: leave it out, or use the option "
+            "rho_objective='separate'"
         )
     if functions["preconditioner"] is not None and options.preconditioner != "none":
         raise InputError("A preconditioner is given beside the option preconditioner: leave one of them out.")

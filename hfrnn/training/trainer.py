@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import one_blas_thread
-from hfrnn.checks import flag, wrong
+from hfrnn.checks import flag, shown, wrong
 from hfrnn.data.kinds.memory import Given
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
@@ -223,8 +223,11 @@ def _warn_of(source: Source, ranks: Ranks, stacklevel: int) -> None:
 
 def _checked_callbacks(callbacks: Sequence[Callback]) -> Sequence[Callback]:
     """Return the given callbacks, checked."""
-    if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
+    if not isinstance(callbacks, list | tuple):
         raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
+    for each in callbacks:
+        if not isinstance(each, Callback):
+            raise InputError(f"callbacks holds {shown(each)}: give objects of subclasses of hfrnn.Callback")
     return callbacks
 
 

@@ -206,8 +206,10 @@ def test_a_callback_that_changes_its_record_does_not_falsify_the_run(tmp_path):
 def test_what_is_no_callback_is_refused_before_anything_is_written(tmp_path):
     wrong = [[object()], Callback(), [Callback], "x", {"a": 1}]
     for callbacks in wrong:
-        with pytest.raises(InputError, match="callbacks is"):
+        with pytest.raises(InputError, match=r"^callbacks (is|holds) .*: give .*objects of subclasses"):
             train(text="text.txt", out=tmp_path / "run", callbacks=callbacks)
+    with pytest.raises(InputError, match=r"^callbacks holds a builtin_function_or_method: "):
+        train(text="text.txt", out=tmp_path / "run", callbacks=[print])
     assert not list(tmp_path.iterdir())
 
 
