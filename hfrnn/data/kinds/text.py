@@ -209,20 +209,22 @@ class Text(DataKind):
 
     def hints(self) -> list[Message]:
         n, classes = self.network["n_out"], round(math.sqrt(self.network["n_out"]))
-        if n < MANY_SYMBOLS or self._options["classes"]:
-            return []
-        return [Message(
-            f"there are {n:,} different {self.unit}s, and each step computes an output for all of them: "
-            f"{{classes:{classes}}} computes about {2 * classes:,}"
-        )]  # fmt: skip
+        found = []
+        if self.foreign:
+            skipped = f"{counted(self.foreign, self.unit)} of the training part {'is' if self.foreign == 1 else 'are'}"
+            found.append(Message(f"{skipped} skipped, because the vocabulary of {{init_from!s}} lacks them"))
+        if n >= MANY_SYMBOLS and not self._options["classes"]:
+            found.append(Message(
+                f"there are {n:,} different {self.unit}s, and each step computes an output for all of them: "
+                f"{{classes:{classes}}} computes about {2 * classes:,}"
+            ))  # fmt: skip
+        return found
 
     def lines(self) -> list[str | Message]:
         lines: list[str | Message] = [
             f"text      {self.name}: {self.symbols.size:,} {self.unit}s to train on, "
             f"{self.valid_symbols + self.skipped:,} to validate"
         ]
-        if self.foreign:
-            lines.append(f"          {self.foreign:,} more to train on are not in the vocabulary and are skipped")
         if self.skipped:
             lines.append(f"          {self.skipped:,} of the latter were never seen in training and are skipped")
         return [*lines, *(Message("hint      {0}", hint) for hint in self.hints())]
