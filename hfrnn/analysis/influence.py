@@ -106,7 +106,7 @@ def influence(
     theta : (n_parameters,) array
         Trained weights, best at a minimum of the objective.
     validation : Batch, sequence of Batch, or (m, n_parameters) array
-        One validation loss per batch: its mean loss without l2. Or their gradients at theta.
+        One validation loss per batch: its mean loss without l2 and label smoothing. Or their gradients at theta.
     damping : float
         lambda, 0 or more; lambda + l2 must be above 0. With a trained l2 and theta at a minimum, 0 is right.
     matrix : {"gauss-newton", "hessian"}
@@ -240,11 +240,9 @@ def _gradients(objective: Objective, theta: Array, validation: Any) -> HostArray
     known = isinstance(batches, list | tuple) and batches and all(isinstance(batch, Batch) for batch in batches)
     if not known:
         raise InputError(f"validation is {shown(validation)}: give a hfrnn.Batch, a list of them, or gradients (m, n)")
-    found = []
-    for batch in batches:
-        other = Objective(net, batch, threads=objective.threads.threads)
-        found.append(_host(objective, other.loss_and_gradient(theta)[1]) - net.l2 * _host(objective, theta))
-    return np.stack(found)
+    plain, threads = net.without_penalty(), objective.threads.threads
+    losses = (Objective(plain, batch, threads=threads) for batch in batches)
+    return np.stack([_host(objective, loss.loss_and_gradient(theta)[1]) for loss in losses])
 
 
 def _host(objective: Objective, values: Array) -> HostArray:

@@ -321,15 +321,9 @@ def laplace(
 
 def _data_loss(objective: Objective, theta: Array) -> float:
     """Return the mean loss without the penalty and without label smoothing."""
-    if not (smoothing := objective.net.config.get("label_smoothing")):
+    if not objective.net.config.get("label_smoothing"):
         return objective.loss(theta) - objective.penalty(theta)
-    backend, batch = objective.net.backend, objective.batch
-    loss, z = objective.loss_and_logits(theta)
-    w, y = (backend.to_host(each) for each in (batch.step_weights(backend), backend.asarray(batch.targets)))
-    z, y = backend.to_host(z).astype("float64")[w > 0], y[w > 0]
-    chosen = (y * z).sum(axis=1) if y.ndim == 2 else np.take_along_axis(z, y[:, None], axis=1)[:, 0]
-    added = smoothing * float(w[w > 0] @ (chosen - z.mean(axis=1))) / float(objective.total_weight)
-    return float(loss - objective.penalty(theta) - added)
+    return Objective(objective.net.without_penalty(), objective.batch, plan=objective.plan).loss(theta)
 
 
 def _targets(objective: Objective) -> float:

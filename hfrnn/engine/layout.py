@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -123,6 +123,15 @@ class Layout:
             shapes.update({f"layer{l}.{name}": shape for name, shape in {**own, **learned}.items()})
         shapes.update({f"output.{name}": shape for name, shape in self.head.parameter_shapes().items()})
         return shapes
+
+    def without_penalty(self) -> Self:
+        """Return this network without l2 and label smoothing, which do not belong to the score of a prediction."""
+        changes: dict[str, Any] = {name: 0.0 for name in ("l2", "label_smoothing") if name in self.config}
+        return self.remade(**changes)
+
+    def remade(self, backend: str | None = None, **changes: Any) -> Self:
+        """Return this network with other arguments, for example dtype="float64"; by default on the same backend."""
+        return type(self)(**{**self.config, **changes}, backend=backend or self.backend)  # type: ignore[arg-type]
 
     @property
     def n_parameters(self) -> int:

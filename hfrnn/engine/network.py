@@ -136,15 +136,6 @@ class Network(Layout):
     (0.593, (21,))
     """
 
-    def without_penalty(self) -> Network:
-        """Return this network without l2 and label smoothing, which do not belong to the score of a prediction."""
-        changes: dict[str, Any] = {name: 0.0 for name in ("l2", "label_smoothing") if name in self.config}
-        return self.remade(**changes)
-
-    def remade(self, backend: str | None = None, **changes: Any) -> Network:
-        """Return this network with other arguments, for example dtype="float64"; by default on the same backend."""
-        return type(self)(**{**self.config, **changes}, backend=backend or self.backend)  # type: ignore[arg-type]
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arguments and the name of the backend: a network holds no arrays."""
         return functools.partial(type(self), **self.config, backend=self.backend.name), ()

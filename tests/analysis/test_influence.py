@@ -99,3 +99,15 @@ def test_a_class_softmax_has_the_same_scores_with_both_solvers() -> None:
     by_cg = hfrnn.influence(objective, theta, batch, 0.1, solver="cg", tolerance=1e-12).scores
     exact = hfrnn.influence(objective, theta, batch, 0.1, solver="dense").scores
     np.testing.assert_allclose(by_cg, exact, rtol=1e-7, atol=1e-12)
+
+
+def test_label_smoothing_is_no_part_of_the_validation_loss() -> None:
+    net = hfrnn.Network("rnn", 5, 4, 5, dtype="float64", l2=0.05, label_smoothing=0.3)
+    x = np.random.default_rng(0).integers(5, size=(7, 6))
+    batch = hfrnn.Batch(x[:-1], x[1:])
+    objective, theta = hfrnn.Objective(net, batch), net.init(0)
+    plain = hfrnn.Objective(hfrnn.Network("rnn", 5, 4, 5, dtype="float64"), batch)
+    gradient = plain.loss_and_gradient(theta)[1]
+    found, expected = (hfrnn.influence(objective, theta, validation, 0.1, solver="dense").scores
+                       for validation in (batch, gradient[None]))  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
