@@ -29,6 +29,12 @@ def some_of(words: Sequence[str], most: int) -> str:
     return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
 
 
+def named_part(part: str, own: Sequence[str], whole: str) -> str:
+    """Return what to call a part of data: `test part of a.csv`, or `test part (b.csv)` if it has files of its own."""
+    files = some_of([os.path.basename(os.path.normpath(path)) for path in own], 2)
+    return f"{part} part ({files})" if own else f"{part} part of {whole}"
+
+
 def left_out_note(number: int, noun: str = "sequence") -> str:
     """Return a note: `2 sequences without a scored step are left out`."""
     return f"{counted(number, noun)} without a scored step {'is' if number == 1 else 'are'} left out"

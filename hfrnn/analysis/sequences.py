@@ -17,7 +17,7 @@ from hfrnn.analysis.scores import figures
 from hfrnn.arrays.array_checks import is_array
 from hfrnn.arrays.backend import Array, HostArray, get_backend
 from hfrnn.data.kinds import FALLBACK, KINDS, kind_of_file
-from hfrnn.data.kinds.data_kind import Pool, Reading
+from hfrnn.data.kinds.data_kind import Pool, Reading, own_files
 from hfrnn.data.kinds.number_sequences import NumberSequences
 from hfrnn.data.kinds.table import Table
 from hfrnn.data.named_arrays import open_holding
@@ -291,7 +291,9 @@ def evaluate_sequences(
         given = with_estimates(net, theta, given, estimate_state, washout or 0)
     given = _numbered(given, by)
     what, *names = source.score_names
-    found = {what: config.data, "part": part, **_scores(net, theta, given, names, outputs=source.scores_outputs)}
+    own = own_files(config.values, part)
+    data = own[0] if len(own) == 1 else list(own) or config.data
+    found = {what: data, "part": part, **_scores(net, theta, given, names, outputs=source.scores_outputs)}
     if not source.scores_outputs:
         return found
     return {**found, **_beside(net, given, source), **_trials(net, theta, given, by)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.free_runs import columns_of, feedback_option, scores_ahead, steps_of
 from hfrnn.cli.output import say, say_data, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError, Message
-from hfrnn.wording import counted, four_digits, left_out_note, shell_command, some_of
+from hfrnn.wording import counted, four_digits, left_out_note, named_part, shell_command, some_of
 
 which_option = click.option(
     "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last or update-120.",
@@ -329,6 +329,7 @@ def evaluate_data(
     `wrong` are the options that were given although they are for texts.
     """
     from hfrnn.analysis.sequences import evaluate_sequences
+    from hfrnn.data.kinds.data_kind import own_files
 
     config = folder.config()
     if path is not None and not config.kind.reads:
@@ -343,7 +344,8 @@ def evaluate_data(
     if as_json:
         say_json(found)
     elif "outputs" in found:
-        say_lines(score_lines(found, "class" if net.head.integer_targets else "output"))
+        own = own_files(config.values, found.get("part", "train"))
+        say_lines(score_lines(found, "class" if net.head.integer_targets else "output", own))
     else:
         for name, value in found.items():
             text = value if isinstance(value, str | int) else _figure(value)
@@ -365,10 +367,13 @@ def or_another_file(folder: Any) -> Iterator[None]:
         raise InputError(Message("{0}, or give another one: {1} FILE", error, command)) from error
 
 
-def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
-    """Return the lines that show the figures of `evaluate_sequences`: a head, and a line for each output or class."""
+def score_lines(found: Mapping[str, Any], what: str, own: Sequence[str] = ()) -> list[str]:
+    """Return the lines that show the figures of `evaluate_sequences`: a head, and a line for each output or class.
+
+    `own` are the files of a part that has files of its own.
+    """
     data = some_of(found["data"], 2) if isinstance(found["data"], list | tuple) else found["data"]
-    where = data if "part" not in found else f"{found['part']} part of {data}"
+    where = data if "part" not in found else named_part(found["part"], own, data)
     sizes = f"{counted(found['sequences'], 'sequence')}, {counted(found['steps'], 'scored step')}"
     names, rows = [name for name in FIGURES if name in found], found["outputs"]
     width = max(len(what), len("overall"), *(min(len(name), 24) for name in rows)) + 1

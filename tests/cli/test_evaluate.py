@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.command_line import call, refused
+from support.data_runs import TRAINED, oscillator, write_table
 from support.tiny_runs import FLAGS, TEXT, text_file, tiny_train
 
 import hfrnn
@@ -30,6 +32,19 @@ def test_a_part_that_is_a_file_of_its_own_has_the_name_of_that_file(tmp_path: Pa
     call("train", text_file(tmp_path), "--valid", other, *FLAGS, "--out", tmp_path / "run")
     assert call("evaluate", tmp_path / "run").stdout.startswith("valid part (other.txt): 59 characters predicted")
     assert "of the valid part (other.txt), " in hfrnn.load_objective(tmp_path / "run", part="valid").data
+
+
+def test_a_part_that_is_tables_of_its_own_has_their_names(tmp_path: Path) -> None:
+    names = ["a.csv", "b.csv", "c.csv", "d.csv"]
+    a, b, c, d = (str(write_table(tmp_path / name, oscillator())) for name in names)
+    options: dict[str, Any] = {"inputs": "pos", "targets": "vel", **TRAINED}
+    run = hfrnn.train(data=a, valid=b, test=[c, d], out=tmp_path / "run", **options).folder
+    for part, own, name in (("valid", b, "valid part (b.csv)"), ("test", [c, d], "test part (c.csv, d.csv)")):
+        assert call("evaluate", run, "--part", part).stdout.startswith(f"{name}: ")
+        assert json.loads(call("evaluate", run, "--part", part, "--json").stdout)["data"] == own
+        assert f"of the {name}, " in hfrnn.load_objective(str(run), part=part).data
+        assert call("predict", run, "--part", part, "-o", tmp_path / f"{part}.npz").stdout.startswith(f"{name}: ")
+    assert call("evaluate", run, "--part", "train").stdout.startswith(f"train part of {a}: ")
 
 
 def test_evaluate_prints_the_figures_of_the_library(run: Path, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hfrnn.data.pool import Pool as Pool
 from hfrnn.errors import InputError, Message
-from hfrnn.option import Option, argument
+from hfrnn.option import Option, argument, listed
+from hfrnn.wording import named_part
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,6 +75,11 @@ class Earlier:
     network: Callable[[], dict[str, Any]]
     vocabulary: Vocabulary | None = None
     scaling: Scaling | None = None
+
+
+def own_files(options: Mapping[str, Any], part: str) -> tuple[str, ...]:
+    """Return the files of a part of data that has files of its own; none for the training part and others."""
+    return () if part == "train" else tuple(map(str, listed(options.get(part))))
 
 
 class DataKind:
@@ -374,7 +380,7 @@ class DataKind:
 
     def part_name(self, name: str) -> str:
         """Return what to call a part in messages and scores."""
-        return f"{name} part of {self.name}"
+        return named_part(name, (), self.name)
 
     def drawn(self, count: int, rng: np.random.Generator) -> Pool:
         """Return new sequences. Kinds without parts have this; `count` is an upper bound if there are fewer in all."""

@@ -7,16 +7,15 @@ import math
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hfrnn.choices import LEVELS, PARTS, SHIFTED, UNITS
 from hfrnn.data.kinds import kind_of_file
-from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool, epoch_generator
+from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool, epoch_generator, own_files
 from hfrnn.data.kinds.number_sequences import FRACTIONS, OTHER_PARTS, TEST, VALID
 from hfrnn.errors import InputError, Message
 from hfrnn.option import Need, Option, argument, listed
-from hfrnn.wording import counted
+from hfrnn.wording import counted, named_part
 
 if TYPE_CHECKING:
     import numpy as np
@@ -196,9 +195,7 @@ class Text(DataKind):
         return Pool(*training_sequences(row, min(self._length, row.size - 1)))
 
     def part_name(self, name: str) -> str:
-        """Return what to call a part; the validation and the test part may be files of their own."""
-        file = None if name == "train" else self._options[name]
-        return super().part_name(name) if file is None else f"{name} part ({Path(file).name})"
+        return named_part(name, own_files(self._options, name), self.name)
 
     def text(self) -> NDArray[np.int32]:
         return self.symbols
