@@ -26,14 +26,30 @@ def check_output(backend: Backend, name: str, out: Array, shape: tuple[int, ...]
         raise InputError(f"{name} is read-only or not contiguous: give a contiguous array that can be written to")
 
 
-class _Columns:
-    """Products with several vectors, for the class of a library that has its own way for one after another."""
+class _Products:
+    """The transpose, and products with several vectors, for the class of a library that has its own way for both."""
 
     shape: tuple[int, int]
     dtype: Any
     _backend: Backend
+    _apply: Any
+    _apply_adjoint: Any
     _several: Any
     _several_adjoints: Any
+    _name: str
+    _precision: str
+
+    def _transpose(self) -> Any:
+        """Return A', which checks its arguments as A does; a symmetric operator is its own transpose."""
+        if self._apply_adjoint is self._apply:
+            return self
+        own: Any = type(self)
+        functions = self._apply_adjoint, self._apply, f"transposed {self._name}"
+        found = own(self._backend, self.shape[::-1], self.dtype, *functions, self._several_adjoints, self._several)
+        found._precision = self._precision
+        return found
+
+    _adjoint = _transpose
 
     def _matmat(self, V: Array) -> Array:
         if self._several is None or not self._together(V):
@@ -58,7 +74,7 @@ class _Columns:
 
 @cache
 def _operator_class(base: Any) -> Any:
-    class Operator(_Columns, base):  # type: ignore[misc]
+    class Operator(_Products, base):  # type: ignore[misc]
         """A LinearOperator that can write a product into an existing array."""
 
         def __init__(

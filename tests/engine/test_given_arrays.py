@@ -205,6 +205,23 @@ def test_an_operator_states_its_type_and_takes_probes_of_any_real_one():
                 product(ones[:, None] * 1j)
 
 
+def test_a_transposed_operator_is_one_with_the_same_bits_and_checks():
+    net, batch, theta = small_problem()
+    objective = hfrnn.Objective(net, batch)
+    J, G, H = objective.jacobian(theta), objective.gauss_newton(theta, 0.1, 0.2), objective.hessian(theta)
+    U = rng.standard_normal((J.shape[0], 3))
+    for transposed in (J.T, J.H, J.T.T.T):
+        assert transposed.shape == J.shape[::-1]
+        np.testing.assert_array_equal(transposed @ U[:, 0], J.rmatvec(U[:, 0]))
+        np.testing.assert_array_equal(transposed.apply(U[:, 0], np.zeros(theta.size)), J.rmatvec(U[:, 0]))
+        np.testing.assert_array_equal(transposed @ U, J.rmatmat(U))
+        np.testing.assert_array_equal(transposed.T @ theta, J @ theta)
+        with pytest.raises(hfrnn.InputError, match=r"^v has shape \(1,\) .*: give an array \("):
+            transposed @ np.ones(1)
+    assert G.T is G.H is G
+    assert H.T is H
+
+
 def test_there_is_no_final_state_before_a_gradient():
     net, batch, theta = small_problem()
     objective = hfrnn.Objective(net, batch)
