@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import hornn_norms
 import page_papers
+
+# isort: split
+import hornn_norms
 from page_text import listed, table
 from reproduction import BEST_ALPHA, MATCHED, Row
 

@@ -29,7 +29,7 @@ from hfrnn.sources.open import run_text
 JUDGE = "rnn"
 """The network that the rule and the rate are chosen with."""
 TRIALS = {f"{rule}-{rate:g}": (rule, rate) for rule, rates in
-          {"sgd": (0.1, 0.5, 2.0), "rms": (0.1, 0.3, 1.0)}.items() for rate in rates}  # fmt: skip
+          {"sgd": (0.1, 0.5, 2.0), "rms": (0.1, 0.3, 1.0, 3.0)}.items() for rate in rates}  # fmt: skip
 BEGINNING = 110_000
 """Characters of the validation part that trials are judged on, up to the end of a sentence: 20,000 words."""
 FOLDER = "hornn_dynamic"
@@ -75,16 +75,15 @@ def beginning(text: str) -> str:
 def chosen_trial(runs: Path, out: Path, backend: str) -> str:
     """Return the trial with which `JUDGE` is best on the beginning of the validation part."""
     path = out / FOLDER / "trials.json"
-    if not path.is_file():
+    found: dict[str, float] = json.loads(path.read_text("utf-8"))["valid_beginning"] if path.is_file() else {}
+    if left := [trial for trial in ("static", *TRIALS) if trial not in found]:
         judge = Trained(JUDGE, runs, backend)
         text = beginning(judge.text("valid"))
-        found = {"static": judge.perplexity(text)}
-        for trial in TRIALS:
-            found[trial] = judge.perplexity(text, trial)
-            click.echo(f"{JUDGE}, {trial}: {found[trial]:.2f}, static {found['static']:.2f}")
-        common.write_result(path, {"machine": machine_facts(backend, 1), "valid_beginning": found})
-    known: dict[str, float] = json.loads(path.read_text("utf-8"))["valid_beginning"]
-    return min(TRIALS, key=lambda trial: known[trial])
+        for trial in left:
+            found[trial] = judge.perplexity(text, None if trial == "static" else trial)
+            click.echo(f"{JUDGE}, {trial}: {found[trial]:.2f}")
+            common.write_result(path, {"machine": machine_facts(backend, 1), "valid_beginning": found})
+    return min(TRIALS, key=lambda trial: found[trial])
 
 
 def score(names: Sequence[str], runs: Path, out: Path, backend: str) -> None:
