@@ -36,11 +36,16 @@ FOLDER = "hornn_dynamic"
 COMMAND = "python benchmarks/papers/hornn_dynamic.py"
 
 
+def run_of(name: str, runs: Path) -> Path:
+    """Return the run folder of a network."""
+    return runs / TABLE.name / f"{name}-{FALLING}" / FALLING
+
+
 class Trained:
     """A network of hornn_norms.py with its best weights, and the ways to score it."""
 
     def __init__(self, name: str, runs: Path, backend: str) -> None:
-        run = runs / TABLE.name / f"{name}-{FALLING}" / FALLING
+        run = run_of(name, runs)
         if not run.is_dir():
             raise InputError(f"there is no run {run}: train it with benchmarks/papers/hornn_norms.py {name}-{FALLING}")
         self._folder = RunFolder(run)
@@ -110,8 +115,8 @@ def score(names: Sequence[str], runs: Path, out: Path, backend: str) -> None:
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs/papers"), help="The folder of the runs.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS / "papers", help="Folder of the JSON.")
 def main(names: tuple[str, ...], backend: str, runs: Path, out: Path) -> None:
-    """Choose the rule and the rate, and score the networks, by default all."""
-    score(names or list(NETWORKS), runs, out, backend)
+    """Choose the rule and the rate, and score the networks, by default all that were trained."""
+    score(names or [name for name in NETWORKS if run_of(name, runs).is_dir()], runs, out, backend)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from support.tiny_runs import TEXT, text_file
 sys.path.append(str(Path(__file__).resolve().parent))
 
 import hornn_dynamic
-from hornn_norms import FALLING, TABLE
+from hornn_norms import FALLING
 
 import hfrnn
 from hfrnn.runs.folder import RunFolder
@@ -31,13 +31,9 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         hfrnn.train(
             text=text, arch=arch, hidden=6, level="word", optimizer="sgd", epochs=1, fractions=(0.6, 0.15, 0.25),
             sample_length=0, backend="numpy",
-            out=run_of(tmp_path, name),
+            out=hornn_dynamic.run_of(name, tmp_path),
         )  # fmt: skip
     return tmp_path
-
-
-def run_of(runs: Path, name: str) -> Path:
-    return runs / TABLE.name / f"{name}-{FALLING}" / FALLING
 
 
 def call(runs: Path, *names: str) -> Result:
@@ -53,7 +49,7 @@ def test_the_rule_is_chosen_with_rnn_and_every_network_is_scored_once_on_the_tes
     found = call(runs, "fofe-3")
     assert found.exit_code == 0, found.output
     trials = written(runs, "trials")["valid_beginning"]
-    rnn, folder = hfrnn.load(run_of(runs, "rnn")), RunFolder(run_of(runs, "rnn"))
+    rnn, folder = hfrnn.load(hornn_dynamic.run_of("rnn", runs)), RunFolder(hornn_dynamic.run_of("rnn", runs))
     valid = str(run_text(folder, "valid"))
     head = valid[: valid.rindex("\n", 0, 400) + 1]
     sgd = hfrnn.Dynamic(0.1)
@@ -62,7 +58,7 @@ def test_the_rule_is_chosen_with_rnn_and_every_network_is_scored_once_on_the_tes
         assert trials[trial] == pytest.approx(scored.perplexity, rel=1e-6)
     result = written(runs, "fofe-3")
     assert result["trial"] == min(hornn_dynamic.TRIALS, key=lambda name: trials[name])
-    net, theta, vocabulary = hfrnn.load(run_of(runs, "fofe-3"))
+    net, theta, vocabulary = hfrnn.load(hornn_dynamic.run_of("fofe-3", runs))
     squares = hfrnn.mean_square_gradient(net, theta, vocabulary.encode(str(run_text(folder, "train"))))
     dynamic = sgd if result["trial"] == "sgd-0.1" else hfrnn.Dynamic(0.1, mean_square=squares)
     for part, how in (("static", None), ("dynamic", dynamic)):
@@ -70,12 +66,12 @@ def test_the_rule_is_chosen_with_rnn_and_every_network_is_scored_once_on_the_tes
         assert result["test"][part] == pytest.approx(scored.perplexity, rel=1e-6)
 
 
-def test_a_second_call_keeps_the_trials(runs: Path) -> None:
+def test_a_second_call_keeps_the_trials_and_scores_all_networks_that_were_trained(runs: Path) -> None:
     call(runs, "rnn")
     path = runs / "out" / "hornn_dynamic" / "trials.json"
     path.write_text(json.dumps({"valid_beginning": {"static": 9.0, "sgd-0.1": 1.0, "rms-0.1": 2.0}}))
-    call(runs, "rnn")
-    assert written(runs, "rnn")["trial"] == "sgd-0.1"
+    call(runs)
+    assert [written(runs, name)["trial"] for name in ("rnn", "fofe-3")] == ["sgd-0.1", "sgd-0.1"]
 
 
 def test_a_network_without_a_run_is_named_with_the_command_that_trains_it(runs: Path) -> None:
