@@ -94,7 +94,8 @@ def figures(
         overall = {figure: _mean([row[figure] for row in rows.values()]) for figure in unknown}
         if loss == "squared":
             overall["rmse"] = _root(overall["mse"])
-            overall["nrmse"] = _root(None if overall["r2"] is None else 1 - overall["r2"])
+            errors = [None if row["nrmse"] is None else row["nrmse"] ** 2 for row in rows.values()]
+            overall["nrmse"] = _root(_mean(errors))  # the root of 1 - R2 has no digits left where R2 is nearly 1
             overall["fit"] = None if overall["nrmse"] is None else 100 * (1 - overall["nrmse"])
     return Score(int(used.sum()), overall, rows)
 

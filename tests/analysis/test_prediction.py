@@ -136,6 +136,12 @@ def test_real_outputs_with_a_weight_each() -> None:
     assert found.steps == (W > 0).any(axis=1).sum()
 
 
+def test_the_overall_nrmse_of_a_nearly_exact_fit_has_all_its_digits() -> None:
+    found = figures("squared", Y + 1e-9 * Z, Y, np.ones(30))
+    squares = [found.outputs[name]["nrmse"] ** 2 for name in "012"]  # type: ignore[operator]
+    assert found.overall["nrmse"] == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-12)
+
+
 def test_what_has_no_weight_may_hold_anything_and_weights_of_steps_are_those_of_all_their_outputs() -> None:
     z, y = Z.copy(), Y.copy()
     z[W == 0], y[W == 0] = np.nan, np.inf
