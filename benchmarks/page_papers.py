@@ -200,7 +200,7 @@ def _below(values: Iterable[float]) -> list[str]:
 
 def dynamic() -> str:
     """Return the test figures of networks in dynamic evaluation, and the trials that its rule was chosen from."""
-    folder, lines = "papers/hornn_dynamic", []
+    folder, lines = f"papers/{hornn_dynamic.FOLDER}", []
     for name in hornn_norms.NETWORKS:
         if (RESULTS / folder / f"{name}.json").is_file():
             result = load(f"{folder}/{name}.json")

@@ -30,8 +30,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, arch in (("rnn", "rnn"), ("fofe-3", "hornn-fofe")):
         hfrnn.train(
             text=text, arch=arch, hidden=6, level="word", optimizer="sgd", epochs=1, fractions=(0.6, 0.15, 0.25),
-            sample_length=0, backend="numpy",
-            out=hornn_dynamic.run_of(name, tmp_path),
+            sample_length=0, backend="numpy", out=hornn_dynamic.run_of(name, tmp_path),
         )  # fmt: skip
     return tmp_path
 

@@ -17,7 +17,7 @@ from hfrnn.analysis.scores import figures
 from hfrnn.arrays.array_checks import is_array
 from hfrnn.arrays.backend import Array, HostArray, get_backend
 from hfrnn.data.kinds import FALLBACK, KINDS, kind_of_file
-from hfrnn.data.kinds.data_kind import Pool, Reading, own_files
+from hfrnn.data.kinds.data_kind import Pool, Reading
 from hfrnn.data.kinds.number_sequences import NumberSequences
 from hfrnn.data.kinds.table import Table
 from hfrnn.data.named_arrays import open_holding
@@ -242,9 +242,8 @@ def evaluate_sequences(
     Without a path, the run's own data are scored: a part, "valid" by default, or 10,000 new sequences of a task. The
     figures are the name and size of the data, the loss (that of training, the mean over all scored steps), and those of
     `hfrnn.score`, of each output too, except for music. `left_out` counts the sequences of a file without a scored
-    step, if there are any, and `notes` say how a table of events was read. A task also has `wrong`,
-    the share of wrong answers, and `solved`, "yes" or "no". The folder is needed for a path, and if the run may scale
-    its data.
+    step, if there are any, and `notes` say how a table of events was read. A task also has `wrong`, the share of wrong
+    answers, and `solved`, "yes" or "no". The folder is needed for a path, and if the run may scale its data.
 
     Other data also have `washout`, the steps at the beginning of each sequence that are not scored (by default
     the option `washout` of the run, or its burn-in), and `initial_state`, "zeros", "learned", "given" or "estimated".
@@ -291,7 +290,7 @@ def evaluate_sequences(
         given = with_estimates(net, theta, given, estimate_state, washout or 0)
     given = _numbered(given, by)
     what, *names = source.score_names
-    own = own_files(config.values, part)
+    own = source.own_files.get(part, ())
     data = own[0] if len(own) == 1 else list(own) or config.data
     found = {what: data, "part": part, **_scores(net, theta, given, names, outputs=source.scores_outputs)}
     if not source.scores_outputs:
@@ -381,7 +380,7 @@ def _beside(net: Network, given: Given, source: Source | None) -> dict[str, Any]
 
 
 def blocks(batch: Batch) -> Iterator[Block]:
-    """Yield the sequences of a batch, for a linear baseline; the inputs of the padding are the means of the others."""
+    """Yield the sequences of a batch for a linear baseline. Each input of the padding is the mean of that input."""
     numpy = get_backend("numpy")
     for part in parts_of(batch):
         x, y, exists = np.asarray(part.inputs), np.asarray(part.targets, np.float64), exists_in(part)[:, :, None]

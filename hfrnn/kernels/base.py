@@ -182,7 +182,7 @@ class Kernel:
     feeds units of its own. By default, a matrix as wide as all slots is added to them. `hfrnn.MaxNorm` reads it.
     """
     not_units: ClassVar[tuple[str, ...]] = ()
-    """The recurrent matrices whose columns are no hidden units, whatever their number."""
+    """Recurrent matrices whose columns do not stand for hidden units, even if there are as many columns as units."""
     one_unit: ClassVar[bool] = False
     """Whether the products of all slots are added up in the same units."""
     least_hidden: ClassVar[int] = 1

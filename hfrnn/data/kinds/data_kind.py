@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hfrnn.data.pool import Pool as Pool
@@ -78,7 +79,7 @@ class Earlier:
 
 
 def own_files(options: Mapping[str, Any], part: str) -> tuple[str, ...]:
-    """Return the files of a part of data that has files of its own; none for the training part and others."""
+    """Return the files of a part that was given as files of its own (`--valid FILE`); empty for other parts."""
     return () if part == "train" else tuple(map(str, listed(options.get(part))))
 
 
@@ -152,6 +153,8 @@ class DataKind:
         The scaling of real inputs and targets; None if they are used as they are.
     vocabulary : Vocabulary or None
         The symbols of a text.
+    own_files : mapping of str to tuple of str
+        The files of the parts that were given as files of their own, by part.
     input_names, output_names : tuple of str
         Names of the inputs and outputs; empty if they have none.
     ahead : int
@@ -221,6 +224,7 @@ class DataKind:
     ends_by_success: bool = False
     scaling: Scaling | None = None
     vocabulary: Vocabulary | None = None
+    own_files: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     ahead: int = 0
@@ -380,7 +384,7 @@ class DataKind:
 
     def part_name(self, name: str) -> str:
         """Return what to call a part in messages and scores."""
-        return named_part(name, (), self.name)
+        return named_part(name, self.own_files.get(name, ()), self.name)
 
     def drawn(self, count: int, rng: np.random.Generator) -> Pool:
         """Return new sequences. Kinds without parts have this; `count` is an upper bound if there are fewer in all."""

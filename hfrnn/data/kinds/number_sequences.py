@@ -13,7 +13,7 @@ from hfrnn.data.kinds.data_kind import DataKind, Earlier, Reading, own_files
 from hfrnn.errors import InputError, Message
 from hfrnn.losses import CLASS_SOFTMAX, LOSSES
 from hfrnn.option import Need, Option, argument
-from hfrnn.wording import counted, named_part
+from hfrnn.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -194,7 +194,7 @@ class NumberSequences(DataKind):
         given = data.train.states is not None and not self._each_state
         self.state_width = data.train.states.shape[1] if given and data.train.states is not None else 0
         self._dtype, self._standardize = options["dtype"], options["standardize"]
-        self._own_files = {part: own_files(options, part) for part in OTHER_PARTS}
+        self.own_files = {part: own_files(options, part) for part in OTHER_PARTS}
 
     @property
     def checksums(self) -> dict[str, str]:
@@ -245,9 +245,6 @@ class NumberSequences(DataKind):
 
     def part(self, name: str) -> RaggedPool:
         return self._ready(self._sequences(name))
-
-    def part_name(self, name: str) -> str:
-        return named_part(name, self._own_files.get(name, ()), self.name)
 
     def plain_part(self, name: str) -> RaggedPool:
         found = self._sequences(name)

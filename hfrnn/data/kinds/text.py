@@ -15,7 +15,7 @@ from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool, epoch_generator,
 from hfrnn.data.kinds.number_sequences import FRACTIONS, OTHER_PARTS, TEST, VALID
 from hfrnn.errors import InputError, Message
 from hfrnn.option import Need, Option, argument, listed
-from hfrnn.wording import counted, named_part
+from hfrnn.wording import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,6 +80,7 @@ class Text(DataKind):
     def __init__(self, options: Mapping[str, Any], corpus: Corpus) -> None:
         self.name, self.source, self.sha256, self.corpus = corpus.name, corpus.source, corpus.sha256, corpus
         self.unit, self._options = UNITS[options["level"]], options
+        self.own_files = {part: own_files(options, part) for part in OTHER_PARTS}
 
     # ------------------------------------------------------------------ what the kind is
 
@@ -193,9 +194,6 @@ class Text(DataKind):
         if row.size < 2:
             raise InputError(f"the {self.part_name(name)} has fewer than two symbols: give another part")
         return Pool(*training_sequences(row, min(self._length, row.size - 1)))
-
-    def part_name(self, name: str) -> str:
-        return named_part(name, own_files(self._options, name), self.name)
 
     def text(self) -> NDArray[np.int32]:
         return self.symbols
