@@ -70,6 +70,11 @@ class Limit:
         epoch = record["epoch"]
         return bool(epoch > self.amount or (epoch == self.amount and record["valid_loss"] is not None))
 
+    def share(self, record: Mapping[str, Any]) -> float:
+        """How much of it is done at a line of a log, from 0 to 1."""
+        done = record[CLOCKS[self.clock]] / 60 if self.unit == "minutes" else record["epoch"]
+        return min(float(done) / self.amount, 1.0)
+
     def asked(self) -> dict[str, Any]:
         """The limit as a result holds it."""
         clock = {"clock": self.clock} if self.unit == "minutes" else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import signal
 import subprocess
@@ -40,7 +41,7 @@ import scrn_learned  # noqa: E402
 import scrn_ptb  # noqa: E402
 import scrn_text8  # noqa: E402
 import trials  # noqa: E402
-from cells import Cell, Figure, Table  # noqa: E402
+from cells import Cell, Figure, Limit, Table  # noqa: E402
 from support.paper_scripts import call, done, result_of  # noqa: E402
 
 from hfrnn.sources.open import run_text  # noqa: E402
@@ -144,6 +145,12 @@ def test_a_result_holds_the_published_figures_recipe_curve_and_machine(table: Ta
     assert result["machine"]["packages"]["numpy"]
     assert [each["backend"] for each in result["trained_on"]] == ["numpy"]
     assert result["versions"]["data_sha256"] == RunFolder(run_of(tmp_path)).versions()["data_sha256"]
+
+
+def test_the_time_left_is_that_to_the_limit_of_the_table() -> None:
+    record = {"epoch": 1.5, "seconds": 60.0, "seconds_processor": 90.0}
+    for limit, left in ((Limit(6), 180.0), (Limit(6, "minutes"), 180.0), (Limit(6, "minutes", "wall"), 300.0)):
+        assert trials.Watch("rnn adam", "perplexity", limit, math.inf).seconds_left(record) == pytest.approx(left)
 
 
 def interrupt_at(line: int, monkeypatch: pytest.MonkeyPatch) -> None:

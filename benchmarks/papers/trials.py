@@ -21,6 +21,7 @@ from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.folder import RunFolder
 from hfrnn.training.trainer import Callback, train
+from hfrnn.wording import clock
 
 ENDLESS = {"hf": {"updates": 10**9}}
 """The limit of a run by its optimizer, `EPOCHS_WITHOUT_END` for others: the table's limit is counted here."""
@@ -59,9 +60,14 @@ class Watch(Callback):
             shown = "" if valid is None else f", {valid:.{DIGITS[self.metric]}f} in validation"
             click.echo(
                 f"{self.label}: {place}, {record['seconds']:,.0f} s{rate}, {self.metric} "
-                f"{train:.{DIGITS[self.metric] - 1}f} in training{shown}"
+                f"{train:.{DIGITS[self.metric] - 1}f} in training{shown}, left {clock(self.seconds_left(record))}"
             )
         return self.limit.is_over(record) or now >= self.deadline
+
+    def seconds_left(self, record: dict[str, Any]) -> float | None:
+        """To the limit, at the speed up to here; the schedule or patience may end it before. None at the beginning."""
+        share = self.limit.share(record)
+        return record["seconds"] * (1 - share) / share if share else None
 
     def on_interrupt(self) -> None:
         click.echo("stopping after the step that is running")
@@ -145,7 +151,7 @@ def train_trial(run: Path, options: Options, metric: str, settings: Settings) ->
     if ranks.leads:
         log_machine(run.parent, run.name, settings)
     watch = Watch(f"{run.parent.name} {run.name}", metric, settings.limit, settings.deadline)
-    shared: dict[str, Any] = {"callbacks": [watch], "backend": settings.backend, "comm": ranks}
+    shared: dict[str, Any] = {"callbacks": [watch], "progress": False, "backend": settings.backend, "comm": ranks}
     shared |= {} if settings.threads is None else {"threads": settings.threads}
     try:
         if begun:
