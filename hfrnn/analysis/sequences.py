@@ -426,7 +426,8 @@ def _check_recording(given: Given) -> None:
     if begun + given.ahead < given.batch.T:
         raise InputError(f"{has}{f', {burn_in}' if begun else ''}, and no other target is known: give targets")
     ahead = f"; a target is {counted(given.ahead, 'row')} after its input" if given.ahead else ""
-    raise InputError(f"{has}, {burn_in}{ahead}: give more rows")
+    fewer = ", or a smaller {washout!s}" if begun else ""
+    raise InputError(Message("{0}, {1}{2}: give more rows" + fewer, has, burn_in, ahead))
 
 
 def scaled(given: Given) -> Batch:

@@ -51,8 +51,8 @@ def test_the_rows_of_a_burn_in_are_counted(runs: Path, tmp_path: Path) -> None:
     columns = {"inputs": ("u",), "targets": ("u",), "window": 10, "burn_in": 4}
     hfrnn.train(data=str(runs / "data.csv"), out=tmp_path / "run", **columns, **OPTIONS)
     (tmp_path / "few.csv").write_text(table(5))
-    words = "has 5 rows, and the first 4 are not scored; a target is 1 row after its input"
-    assert words in refused("evaluate", str(tmp_path / "run"), str(tmp_path / "few.csv"))
+    words = "has 5 rows, and the first 4 are not scored; a target is 1 row after its input: give more rows, or"
+    assert f"{words} a smaller --washout" in refused("evaluate", str(tmp_path / "run"), str(tmp_path / "few.csv"))
     (tmp_path / "few.csv").write_text("u,v,y\n" + "1,2,\n" * 30)
     words = "has 30 rows, and the first 2 are not scored, and no other target is known"
     assert words in refused("evaluate", str(runs / "table"), str(tmp_path / "few.csv"))
