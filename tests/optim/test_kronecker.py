@@ -159,18 +159,6 @@ def test_the_bits_do_not_depend_on_the_threads(monkeypatch):
     assert np.isfinite(applied[0]).all()
 
 
-def test_a_state_without_gates_keeps_its_whole_blocks():
-    """Earlier versions wrote blocks without gates; such a run goes on with them."""
-    whole = tuple(MatrixBlock(block.start, block.rows, block.columns) for block in BLOCKS)
-    state = kronecker(whole, gradients(0)).used().state_dict()
-    state["blocks"] = [block[:3] for block in state["blocks"]]
-    earlier = load_kronecker(state)
-    both = made(gradients(1), earlier)
-    found = both.kronecker
-    assert found.blocks == whole
-    np.testing.assert_array_equal(found.diagonal, kronecker(whole, gradients(1), earlier).diagonal)
-
-
 def test_a_single_side_counts_fully():
     """Two sides of which one stands still would let the period double."""
     rng = np.random.default_rng(25)
