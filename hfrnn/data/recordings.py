@@ -25,6 +25,20 @@ class Recording(NamedTuple):
     states: NDArray[np.float64] | None = None  # (rows, n), before each row, NaN where unknown; None if not named
 
 
+class Recordings(NamedTuple):
+    """The recordings of a table or of several ones; numbers are 0 where a target is missing."""
+
+    found: list[Recording]
+    input_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    sha256: str
+    files: tuple[str, ...] = ()  # the hash of each table
+    step: float | None = None  # between two rows, in seconds for dates; None without a column of times
+    notes: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()  # notes about names of columns that stand twice
+    units: tuple[str, ...] | None = None  # the known units of events, in their order; None without events
+
+
 def by_label(labels: Sequence[Any], rows: NDArray[np.int64]) -> list[tuple[str, NDArray[np.int64]]]:
     """Return the rows of each recording, in the order in which their names appear."""
     found: dict[str, list[int]] = {}

@@ -3,42 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.checks import first_twice
 from hfrnn.data.array_data import ArrayData, assembled
-from hfrnn.data.recordings import Recording, between_jumps, by_label, filled, growing_times
-from hfrnn.data.sheets import NoColumnError, Sheet, TableFormat, sheet_of
-from hfrnn.data.spikes import binned, event_times, first_bin
+from hfrnn.data.event_tables import read_events, unit_words, units_of
+from hfrnn.data.recordings import Recording, Recordings, between_jumps, by_label, filled, growing_times
+from hfrnn.data.sheets import Sheet, TableFormat, sheet_of
 from hfrnn.data.splits import BY_ORDER, Split, parts_of_recordings
 from hfrnn.data.windows import Signals, Windows, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.option import argument
-from hfrnn.wording import counted, one_line, some_of
+from hfrnn.wording import counted, one_line
 
 _RATES = 0.01  # relative difference of the steps of two recordings that have the same rate
-_SHOWN = 12  # most names of units in a message
-
-
-class Recordings(NamedTuple):
-    """The recordings of a table or of several ones; numbers are 0 where a target is missing."""
-
-    found: list[Recording]
-    input_names: tuple[str, ...]
-    target_names: tuple[str, ...]
-    sha256: str
-    files: tuple[str, ...] = ()  # the hash of each table
-    step: float | None = None  # between two rows, in seconds for dates; None without a column of times
-    notes: tuple[str, ...] = ()
-    repeated: tuple[str, ...] = ()  # notes about names of columns that stand twice
-    units: tuple[str, ...] | None = None  # the known units of events, in their order; None without events
 
 
 def load_tables(
@@ -192,7 +175,7 @@ def rows_ahead(input_names: Sequence[str], target_names: Sequence[str], ahead: i
 def read_tables(tables: Sequence[Any], form: TableFormat) -> Recordings:
     """Read the recordings of paths or DataFrames with the same columns; see `read_table`."""
     if form.bin is not None and form.unit is not None and form.units is None and len(tables) > 1:
-        form = form._replace(units=_units_of([name for each in tables for name in _unit_words(each, form)]))
+        form = form._replace(units=units_of([name for each in tables for name in unit_words(each, form)]))
     read = [read_table(table, form) for table in tables]
     for table, each in zip(tables[1:], read[1:], strict=True):
         if each.input_names != read[0].input_names or each.target_names != read[0].target_names:
@@ -228,7 +211,7 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
     """
     sheet = sheet_of(table, form)
     if form.bin is not None:
-        return _read_events(sheet, form, form.bin)
+        return read_events(sheet, form, form.bin)
     inputs, targets = (sheet.numbers_of(given, form.asked.get(role, role)) for role, given in
                        (("inputs", form.inputs), ("targets", form.targets)))  # fmt: skip
     begins = [] if form.states is None else sheet.numbers_of(form.states, "initial_state")
@@ -299,97 +282,6 @@ def _states(
             "as {initial_state} says", sheet.short(column), sheet.path, sheet.line(int(rows[0])),
         ))  # fmt: skip
     return np.where(unknown[:, None], np.nan, given)
-
-
-def _read_events(sheet: Sheet, form: TableFormat, width: float) -> Recordings:
-    """Read a table with a row for each spike of a unit, or another event: they are counted in bins."""
-    of_rows = {"initial_state": form.states, "by": form.by, "fill": form.fill}
-    if useless := next((name for name, value in of_rows.items() if value is not None), None):
-        raise InputError(Message(
-            f"{{bin}} counts the events of {{0}}, and {argument(useless)} is for the steps of a table: leave it out",
-            sheet.path,
-        ))  # fmt: skip
-    if form.time is None or form.unit is None:
-        raise InputError(
-            Message(
-                "{bin} counts events, and {0} was not given: name the column",
-                Message("{time}" if form.time is None else "{unit}"),
-            )
-        )
-    words = sheet.named_words({"time": form.time, "unit": form.unit, "recording": form.recording})
-    times, units = event_times(words["time"] or [], form.time), [*map(str, words["unit"] or [])]
-    labels = words["recording"]
-    own = _units_of(units)
-    known = own if form.units is None else tuple(form.units)
-    names, nameable = [], {*own, *known}
-    for role, given in (("inputs", form.inputs), ("targets", form.targets)):
-        if unknown := next((each for each in given or () if each not in nameable), None):
-            raise NoColumnError(Message(
-                f"{argument(form.asked.get(role, role))} has {{0!r}}, which is no unit of {{1}}: it has {{2}}", unknown,
-                sheet.path, _some_units(own),
-            ))  # fmt: skip
-        if (twice := first_twice(given or ())) is not None:
-            asked = argument(form.asked.get(role, role))
-            raise InputError(Message(f"{asked} has unit {{0}} twice: give each unit once", one_line(twice[:40])))
-        names.append(tuple(given or known))
-    chosen = dict.fromkeys((*names[0], *names[1]))
-    if "" in chosen:  # no run can store it as the name of a column
-        raise InputError(Message(
-            "column {0} of {1} is empty in the row of an event: give each event a unit, or name the units to read with "
-            "{inputs} and {targets}", form.unit, sheet.path,
-        ))  # fmt: skip
-    at = np.arange(len(times))[slice(*form.rows)]
-    if not len(at):
-        raise InputError(f"{sheet.path} has {counted(len(times), 'event')}, and none of them was asked for")
-    read = _units_of([units[n] for n in at])
-    if not chosen.keys() & set(read):
-        raise InputError(
-            f"{sheet.path} has no event of the units {_some_units([*chosen])} that are counted (it has "
-            f"{_some_units(read)}): give a table with events of these units"
-        )
-    begin, found, spans = first_bin(times[at], width), list[Recording](), list[tuple[float, float]]()
-    for label, rows in [(str(sheet.path), at)] if labels is None else by_label(labels, at):
-        events = times[rows], [units[n] for n in rows]
-        spans.append((float(events[0].min()), float(events[0].max())))
-        x, y = (binned(*events, each, width, begin, float(events[0].max()), label) for each in names)
-        found.append(
-            Recording(label, x, y, np.zeros(y.shape, dtype=bool), np.asarray(begin + width * np.arange(len(x))))
-        )
-    kept = sum(units[n] in chosen for n in at)
-    spans.sort()
-    follows = [other[0] > one[1] for one, other in itertools.pairwise(spans)]
-    notes = [f"{counted(kept, 'event')} of {counted(len(chosen.keys() & set(read)), 'unit')} in bins of {width:g} s"]
-    if follows and all(follows):
-        notes.append(
-            f"the times of {sheet.path} go on from recording to recording, so each begins with empty bins until its "
-            "first event: give times from the beginning of each recording"
-        )
-    if silent := [each for each in chosen if each not in read]:
-        notes.append(f"{sheet.path} has no event of {_some_units(silent)}: zeros in each bin")
-    if foreign := [each for each in read if each not in {*known, *chosen}]:
-        notes.append(
-            f"units that the network neither reads nor predicts are left out of {sheet.path}: {_some_units(foreign)}"
-        )
-    return Recordings(
-        found, names[0], names[1], sheet.sha256, (sheet.sha256,), width, tuple(notes), tuple(sheet.repeated), known
-    )
-
-
-def _unit_words(table: Any, form: TableFormat) -> list[str]:
-    """Return the unit of each event of a table."""
-    return [*map(str, sheet_of(table, form).named_words({"unit": form.unit})["unit"] or [])]
-
-
-def _units_of(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the different units of events in the order of the columns: numbers first, by size."""
-    return tuple(
-        sorted(set(words), key=lambda name: (not name.isdecimal(), int(name) if name.isdecimal() else 0, name))
-    )
-
-
-def _some_units(units: Sequence[str]) -> str:
-    """Return units for a message, the first ones if there are many."""
-    return some_of([one_line(each[:40]) for each in units], _SHOWN)
 
 
 def _without_gaps(

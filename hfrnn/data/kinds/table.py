@@ -41,8 +41,8 @@ from hfrnn.errors import InputError, Message
 from hfrnn.option import Need, Option, argument, listed
 
 if TYPE_CHECKING:
+    from hfrnn.data.recordings import Recordings
     from hfrnn.data.sheets import TableFormat
-    from hfrnn.data.tables import Recordings
 
 SUFFIXES = (".csv", ".tsv", ".dat", ".parquet", ".xlsx")
 """Suffixes of tables. A text file may be a table too, if it is given as `data`."""
