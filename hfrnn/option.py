@@ -48,10 +48,10 @@ def absolute(value: Any) -> Any:
     return tuple(map(os.path.abspath, value)) if isinstance(value, tuple) else os.path.abspath(value)
 
 
-def either(names: Iterable[str]) -> str:
+def either(names: Iterable[str], word: str = "or") -> str:
     """Return names in a sentence: `sgd, adam or online`."""
     *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last
+    return f"{', '.join(others)} {word} {last}" if others else last
 
 
 def by_name(value: float | Iterable[str]) -> Any:

@@ -13,7 +13,7 @@ from hfrnn.choices import PRESETS
 from hfrnn.data.kinds import KINDS, kind_of
 from hfrnn.errors import Message
 from hfrnn.optim.hf_options import LEAST_FACTORS, SHIFT, STRENGTHS, WEAKER
-from hfrnn.option import AS_TEXT, ByData, Option
+from hfrnn.option import AS_TEXT, ByData, Option, either
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import run_options
 
@@ -124,7 +124,7 @@ def default_text(option: Option) -> Message:
     """Return the default of an option in words, with those of presets, optimizers and data."""
     parts: list[Any] = [] if option.presets is None else [_of_presets(option)]
     parts += [option.own_default] if str(option.own_default) else []
-    parts += [_joined(_of_optimizers(option.name), " or "), _joined(_of_data(option.name), " and ")]
+    parts += [_joined(_of_optimizers(option.name), "or"), _joined(_of_data(option.name), "and")]
     parts = [part for part in parts if part != ""]
     return Message("; ".join(f"{{{n}}}" for n in range(len(parts))), *parts)
 
@@ -137,9 +137,9 @@ def _grouped(values: Iterable[tuple[Any, str]]) -> dict[str, list[str]]:
     return found
 
 
-def _joined(values: Iterable[tuple[Any, str]], last: str) -> str:
+def _joined(values: Iterable[tuple[Any, str]], word: str) -> str:
     """Return values with what has them in words: `0.9 for sgd or muon, 0 for online`."""
-    return ", ".join(f"{text} for {last.join(owners)}" for text, owners in _grouped(values).items())
+    return ", ".join(f"{text} for {either(owners, word)}" for text, owners in _grouped(values).items())
 
 
 def _of_presets(option: Option) -> Message:
@@ -165,7 +165,7 @@ def _by_data(value: Any) -> list[tuple[str, str]]:
         names = {next(iter(names)): [""]}
     if value.large_text is not AS_TEXT and (large := shown_default(value.large_text)) != next(iter(names)):
         names.setdefault(large, []).append("large texts")
-    return [(text, " and ".join(filter(None, [", ".join(each[:-1]), each[-1]]))) for text, each in names.items()]
+    return [(text, either(each, "and")) for text, each in names.items()]
 
 
 def _of_optimizers(name: str) -> list[tuple[Any, str]]:

@@ -35,8 +35,8 @@ _running = functools.partial(Option, group="Running")
 
 DATA = Option(
     "data", str, None,
-    "What to train on instead of a text: a corpus, task or music by name, a file of arrays (.npz, .npy, .mat), tables "
-    "(.csv, .tsv, .dat, .txt, .parquet, .xlsx: one or more recordings) or a folder of MIDI files (.mid, .midi).",
+    "What to train on instead of a text: a corpus, task or music by name, a file of arrays (.npz, .npy, .mat, .h5), "
+    "tables (.csv, .tsv, .dat, .txt, .parquet, .xlsx: one or more recordings) or a folder of MIDI files (.mid, .midi).",
     otherwise="python-manual", several=True, group="Data",
 )  # fmt: skip
 GENERAL: tuple[Option, ...] = (
