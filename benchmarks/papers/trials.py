@@ -158,7 +158,8 @@ def train_trial(run: Path, options: Options, metric: str, settings: Settings) ->
             train(resume=run, **shared)
         else:
             endless = ENDLESS.get(options["optimizer"], EPOCHS_WITHOUT_END)
-            train(**{**options, "out": run, **endless, **shared})
+            shards = {} if settings.threads is None else {"shards": settings.threads * ranks.size}
+            train(**{**options, "out": run, **endless, **shards, **shared})
     except NonFiniteError as error:
         click.echo(f"{watch.label} has ended: {error}")
     return Progress.of(run, metric)
