@@ -155,12 +155,25 @@ def test_rows_without_a_result_stand_in_a_sentence(out: Path) -> None:
 
 def test_a_claim_is_judged_by_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert page_claims.contexts().verdict == page_claims.REPRODUCED
-    assert page_claims.learned_contexts()[2:] == ("", page_claims.NOT_RUN)
     [scrn] = page_papers.TABLES["papers-scrn-ptb"]
     worse = tuple(replace(row, ours=[{"test": 125.0}]) if row.name == "scrn-100-40" else row for row in scrn.rows)
     monkeypatch.setitem(page_papers.TABLES, "papers-scrn-ptb", [replace(scrn, rows=worse)])
     assert page_claims.contexts()[2:] == ("SCRN 5.9, lstm 16.0", page_claims.NOT_REPRODUCED)
     assert page_claims.context_beside_the_lstm().verdict == page_claims.NOT_REPRODUCED
+
+
+def test_a_claim_on_learned_weights_needs_both_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    [scrn] = page_papers.TABLES["papers-scrn-learned"]
+
+    def claim(**tests: float) -> tuple[str, ...]:
+        found = {name.replace("_", "-"): [{"test": test}] for name, test in tests.items()}
+        rows = tuple(replace(row, ours=found.get(f"of-{row.name}", [])) for row in scrn.rows)
+        monkeypatch.setitem(page_papers.TABLES, "papers-scrn-learned", [replace(scrn, rows=rows)])
+        return page_claims.learned_contexts_alone()[1:]
+
+    assert claim(of_0_50=300.0) == ("fixed 344, learned 157", "", page_claims.NOT_RUN)
+    assert claim(of_0_50=300.0, of_0_50_learned=150.0)[1:] == ("fixed 300, learned 150", page_claims.REPRODUCED)
+    assert claim(of_0_50=300.0, of_0_50_learned=280.0)[2] == page_claims.NOT_REPRODUCED
 
 
 def test_line_search_damping_is_judged_by_its_better_row(monkeypatch: pytest.MonkeyPatch) -> None:
