@@ -200,7 +200,7 @@ class SequenceDerivatives:
 
         D does not include l2. It is exact: each sequence runs by itself, and its gradient is summed over time before
         it is squared. The call takes several times as long as `loss_and_gradient`, because its matrix products have
-        one row per step (docs/damping.md measures it), and needs memory for one sequence per thread.
+        one row per step, and needs memory for one sequence per thread.
 
         Parameters
         ----------
