@@ -303,7 +303,7 @@ CORPORA = {
     "python-manual": NamedCorpus(_python_manual, "the reference texts that are part of Python", size=465_000),
     "tinyshakespeare": NamedCorpus(_as_it_is, "plays of Shakespeare", _SHAKESPEARE_FILES, 1_115_394),
     "ptb": NamedCorpus(_ptb, "Penn Treebank, news in 10,000 words", _PTB_FILES, 5_951_345),
-    "ptb-char": NamedCorpus(_ptb, "ptb by its older name", _PTB_FILES, 5_951_345, levels=("char", "byte")),
+    "ptb-char": NamedCorpus(_ptb, "ptb at level char, by another name", _PTB_FILES, 5_951_345, levels=("char", "byte")),
     # [M]: words seen more than 10 times, a line break every 1000 words; 99M characters to train, 1M to validate
     "text8": NamedCorpus(
         _as_it_is, "Wikipedia in 26 letters and spaces", (("text8/text8",), (f"text8/{PREFIXES[0]}",)), 100_000_000,

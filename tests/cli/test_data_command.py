@@ -43,7 +43,7 @@ def put(folder: Path, name: str, content: bytes) -> Path:
 
 def test_list_names_every_corpus_and_says_whether_and_where_it_is_here(site: Site, folder: Path) -> None:
     path = put(folder, "text8/text8-prefix.txt", b"some letters")
-    call("data", "fetch", "wikitext-2", "ptb-char")  # the older name of ptb
+    call("data", "fetch", "wikitext-2", "ptb-char")  # another name of ptb
     found = {row["name"]: row for row in json.loads(call("data", "list", "--json").stdout)["corpora"]}
     assert list(found) == [*CORPORA, *COLLECTIONS]
     assert {name: row["here"] for name, row in found.items()} == {
