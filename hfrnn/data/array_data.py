@@ -160,6 +160,10 @@ def from_memory(
     if not isinstance(arrays, Mapping) or not all(isinstance(each, str) for each in arrays):
         raise InputError(f"{name} is no table of arrays by name: give a dict with arrays {', '.join(NAMES[:4])}, ...")
     arrays = arrays if bin is None else binned_trials(arrays, bin, name)
+    listed = frozenset(
+        each for each, value in arrays.items()
+        if isinstance(value, list | tuple) and value and all(map(is_array, value))
+    )  # fmt: skip
     read: dict[str, Content] = {}
     digest = hashlib.sha256()
     for each, value in sorted(arrays.items()):
@@ -168,10 +172,9 @@ def from_memory(
         if value is None:
             continue
         what = f"{each} of {name}"
-        listed = isinstance(value, list | tuple) and value and all(map(is_array, value))
-        found = [_on_host(what, one) for one in (value if listed else [value])]
-        several = listed and how.get("windows") is not None  # recordings, also of one length
-        read[each] = whole = found if several else stacked(found) if listed else found[0]
+        found = [_on_host(what, one) for one in (value if each in listed else [value])]
+        several = each in listed and how.get("windows") is not None  # recordings, also of one length
+        read[each] = whole = found if several else stacked(found) if each in listed else found[0]
         digest.update(f"{each} ".encode())
         for one in whole if isinstance(whole, list) else [whole]:
             digest.update(f"{one.dtype.str} {one.shape} ".encode())
@@ -179,7 +182,7 @@ def from_memory(
     held = ", ".join(read) or "nothing"
     lacks = {role: Message(f"{{0}} has no array {role}: it holds {{1}}; name it {role}", name, held)
              for role in ("x", "y") if role not in read}  # fmt: skip
-    file = FileArrays(read, name, digest.hexdigest(), lacks=lacks, trials=False)
+    file = FileArrays(read, name, digest.hexdigest(), lacks=lacks, trials=False, listed=listed)
     return from_arrays({"train": [file]}, "arrays" if name == "data" else name, name, file.sha256, **how)
 
 
@@ -224,8 +227,8 @@ def from_arrays(
         arrays, more = together(piece.file, piece.prefix)
         notes += more
         check_filled({piece.prefix + role: each for role, each in arrays.items()}, piece.file.source)
-        first_steps = time_first and not holds_trials(piece.file, piece.prefix)  # trials were put in order
-        layout = ArrayFormat(piece.file.source, first_steps, piece.file.matlab, loss)
+        in_order = holds_trials(piece.file, piece.prefix) or f"{piece.prefix}x" in piece.file.listed
+        layout = ArrayFormat(piece.file.source, time_first and not in_order, piece.file.matlab, loss)
         check_sequences(arrays, piece)
         made = arranged({role: arrays.get(role) for role in ROLES}, piece.prefix, layout)
         of_parts.setdefault(piece.part, []).append(made)

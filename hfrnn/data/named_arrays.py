@@ -73,6 +73,7 @@ class FileArrays(NamedTuple):
     hashes: tuple[str, ...] = ()
     stacked: frozenset[str] = frozenset()  # roles with columns of several names
     trials: bool = True  # whether lists hold trials; else the sequences of a list have their steps first
+    listed: frozenset[str] = frozenset()  # arrays from memory that were lists of sequences
 
 
 def read_file_arrays(path: str, names: ArrayNames, windowed: bool = False) -> FileArrays:

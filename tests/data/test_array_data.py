@@ -48,6 +48,11 @@ def test_arrays_with_the_steps_first_give_the_same_data() -> None:
     assert_equal(whole(x=X.swapaxes(0, 1), y=Y.swapaxes(0, 1), mask=mask.T, time_first=True), whole(mask=mask))
 
 
+def test_the_arrays_of_a_list_have_their_steps_first_whatever_time_first_says() -> None:
+    mask = RNG.integers(1, 3, size=(N, T))
+    assert_equal(whole(x=[*X], y=[*Y], mask=[*mask], time_first=True), whole(mask=mask))
+
+
 @pytest.mark.parametrize("time_first", [False, True])
 def test_targets_of_a_sequence_are_scored_at_its_last_step(time_first: bool) -> None:
     lengths, last = np.array([8, 3, 1, 5, 8, 2]), RNG.normal(size=(N, 3))
