@@ -253,12 +253,7 @@ def evaluate_sequences(
     the training part of the run, and its figures; with `estimate_state`, its state is estimated from the same targets.
     """
     net = net.without_penalty()
-    if by is not None and not (config.kind.reads and config.kind.scores_outputs):
-        raise InputError(Message("{by} was given, and {0} has no trials with conditions: leave it out", config.data))
-    if washout is not None and not (config.kind.has_parts and config.kind.scores_outputs):
-        raise _no_sequences("{washout}", config)
-    if estimate_state is not None and not (config.kind.has_parts and config.kind.scores_outputs):
-        raise _no_sequences("{estimate_state}", config)
+    _check_options(config, config.kind.scores_outputs, by, washout, estimate_state)
     washout = config.values.get("washout") if washout is None else washout
     cut = washout if estimate_state is None else 0
     if path is not None:
@@ -286,6 +281,7 @@ def evaluate_sequences(
     if not config.kind.has_parts:
         return _figures_of_new_sequences(net, theta, open_source(config, folder), config.seed)
     given, source = _own(config, folder, part, cut, by)
+    _check_options(config, source.scores_outputs, by, washout, estimate_state)  # a file of arrays may hold piano rolls
     if estimate_state is not None:
         given = with_estimates(net, theta, given, estimate_state, washout or 0)
     given = _numbered(given, by)
@@ -296,6 +292,17 @@ def evaluate_sequences(
     if not source.scores_outputs:
         return found
     return {**found, **_beside(net, given, source), **_trials(net, theta, given, by)}
+
+
+def _check_options(
+    config: TrainConfig, scores_outputs: bool, by: str | None, washout: int | None, estimate_state: int | None
+) -> None:
+    """Raise InputError if an option was given that is not for these data."""
+    if by is not None and not (config.kind.reads and scores_outputs):
+        raise InputError(Message("{by} was given, and {0} has no trials with conditions: leave it out", config.data))
+    for name, value in (("{washout}", washout), ("{estimate_state}", estimate_state)):
+        if value is not None and not (config.kind.has_parts and scores_outputs):
+            raise _no_sequences(name, config)
 
 
 def _trials(net: Network, theta: Array, given: Given, by: str | None) -> dict[str, Any]:

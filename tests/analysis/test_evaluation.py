@@ -7,6 +7,7 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -187,3 +188,14 @@ def test_music_is_scored_by_parts_in_nats_a_time_step(small_music: Path) -> None
         nats = -net.log_probabilities(theta, batch).sum() / (8 + seed)
         assert found["nats_per_time_step"] == pytest.approx(nats, rel=1e-12)
         assert (found["music"], found["part"], found["pieces"]) == ("jsb", part, 2)
+
+
+@pytest.mark.parametrize("option", [{"by": "sequence"}, {"washout": 1}, {"estimate_state": 1}])
+def test_piano_rolls_in_a_file_are_refused_what_music_by_name_is_refused(small_music: Path, option: Any) -> None:
+    small_music.write_bytes(stored())
+    messages = []
+    for data in ("jsb", str(small_music)):
+        with pytest.raises(InputError) as caught:
+            evaluate_sequences(*trained_on(data), **option)
+        messages.append(str(caught.value).replace(data, "DATA"))
+    assert messages[0] == messages[1]
