@@ -122,15 +122,21 @@ CELLS = tuple(f"{part}data" for part in PARTS)
 PACKED = tuple(f"{part}_{what}" for part in PARTS for what in ("packed", "lengths"))
 
 
-def load_rolls(path: str | os.PathLike[str]) -> Music | None:
-    """Load piano rolls from a file of arrays; None if it has none of the names above: it holds other arrays."""
-    name, suffix = Path(path).name, Path(path).suffix.lower()
-    if suffix == ".mat" and set(CELLS) & set(mat_names(file_content(path))):
-        return _load_cells(path, name)
+def holds_rolls(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file of arrays has some of the names above: it holds piano rolls."""
+    suffix = Path(path).suffix.lower()
+    if suffix == ".mat":
+        return not set(CELLS).isdisjoint(mat_names(file_content(path)))
     # `valid_lengths` alone may be that of other sequences
-    if suffix == ".npz" and {f"{part}_packed" for part in PARTS} & set(npz_names(file_content(path))):
-        return _load_packed(path, name)
-    return None
+    return suffix == ".npz" and not {f"{part}_packed" for part in PARTS}.isdisjoint(npz_names(file_content(path)))
+
+
+def load_rolls(path: str | os.PathLike[str]) -> Music | None:
+    """Load piano rolls from a file of arrays; None if it holds other arrays."""
+    if not holds_rolls(path):
+        return None
+    load = _load_cells if Path(path).suffix.lower() == ".mat" else _load_packed
+    return load(path, Path(path).name)
 
 
 def _load_packed(path: str | os.PathLike[str], name: str) -> Music:

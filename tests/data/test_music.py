@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,13 @@ def test_the_pieces_of_every_part_of_a_file_are_read(tmp_path: Path, name: str) 
         expected = [ROLL, ROLL[:2]] if name == "r.mat" else [ROLL[:1], ROLL[1:]]
         for piece, roll in zip(part, expected, strict=True):
             np.testing.assert_array_equal(piece, roll)
+
+
+@pytest.mark.parametrize("name", ["r.mat", "r.npz"])
+def test_show_prints_the_command_that_trains_on_piano_rolls(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(mat(PIECES) if name == "r.mat" else npz(PACKED))
+    shown = json.loads(call("data", "show", tmp_path / name, "--json").stdout)
+    assert shown["options"] == {"data": str(tmp_path / name)}
 
 
 def test_other_arrays_are_no_piano_rolls(tmp_path: Path) -> None:

@@ -111,11 +111,12 @@ class ArrayFile(NumberSequences):
     @classmethod
     def shown(cls, path: str) -> Shown:
         from hfrnn.data.array_choice import suggested
+        from hfrnn.data.music import holds_rolls
         from hfrnn.data.named_arrays import open_holding
 
         holding = open_holding(path)
         rows = tuple((held.name, held.shape, held.what) for held in holding.held)
-        return Shown(holding.about, rows, suggested(holding))
+        return Shown(holding.about, rows, {} if holds_rolls(path) else suggested(holding))
 
     @classmethod
     def read_file(cls, options: Mapping[str, Any], path: str, n_out: int, loss: str) -> Reading:
