@@ -64,6 +64,7 @@ def free_run(
     -------
     (steps, B, n_out) array
         The first entry is the output after the last input of the warm-up: the prediction of the step that follows.
+        With a drive, a sequence ends one step after its own inputs; its later entries are 0.
 
     Raises
     ------
@@ -110,11 +111,22 @@ def free_run(
             "a shorter {warm_up!s}", counted(steps, "free step"), counted(warm_up or 0, "step"), most,
         ))  # fmt: skip
     read, begun = read_batch(net, batch, scaling), batch if warm_up is None else _first(batch, warm_up)
-    drive = None if loop.whole or warm_up is None else host_copy(read.inputs)[warm_up : warm_up + steps - 1]
+    drive = None
+    if not loop.whole and warm_up is not None:
+        drive = np.where(exists_in(batch)[:, :, None], host_copy(read.inputs), 0)[warm_up : warm_up + steps - 1]
     with np.errstate(over="ignore", invalid="ignore"):  # outputs that are not finite are refused below
         z, state = _last_output(net, theta, read_batch(net, begun, scaling))
         found = np.stack(list(_on(net, theta, loop, (z, state), drive, steps)))
-    return found if scaling is None else scaling.unscale_outputs(found)
+    found = found if scaling is None else scaling.unscale_outputs(found)
+    found[np.arange(steps)[:, None] >= free_lengths(batch, loop, warm_up, steps)] = 0
+    return found
+
+
+def free_lengths(batch: Batch, loop: Feedback, warm_up: int | None, steps: int) -> HostArray:
+    """Return how many of the `steps` each sequence runs freely, (B,): with a drive, up to one step after its data."""
+    if loop.whole or warm_up is None:
+        return np.full(batch.B, steps)
+    return np.asarray(np.minimum(_lengths(batch) - warm_up + 1, steps))
 
 
 def score_free_run(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hfrnn.analysis.prediction import Prediction
 from hfrnn.analysis.sequences import Given, times_of_rows
-from hfrnn.arrays.backend import host_copy
+from hfrnn.arrays.backend import HostArray, host_copy
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import InputError, Message
 
@@ -41,11 +41,13 @@ def free_given(given: Given, warm_up: int | None) -> Given:
     return given._replace(batch=Batch(batch.inputs[:warm_up]).with_state(batch.initial_state))
 
 
-def file_arrays(given: Given, prediction: Prediction, time_first: bool, free: bool = False) -> dict[str, NDArray[Any]]:
+def file_arrays(
+    given: Given, prediction: Prediction, time_first: bool, free: HostArray | None = None
+) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file of predictions.
 
-    `time_first` says whether the file has the steps on the first axis, before the sequences, and `free` whether the
-    outputs are those of a free run, which begins after the last step of `given`.
+    `time_first` says whether the file has the steps on the first axis, before the sequences. `free` are the steps of
+    each sequence in a free run, which begins after the last step of `given`.
     """
 
     def arranged(values: NDArray[Any]) -> NDArray[Any]:
@@ -58,11 +60,11 @@ def file_arrays(given: Given, prediction: Prediction, time_first: bool, free: bo
         found["y_deviation"] = arranged(prediction.deviations)
     for l, layer in enumerate(prediction.states or []):
         found.update({f"layer{l}.{name}": arranged(value) for name, value in layer.items() if value.ndim > 1})
-    lengths = given.batch.lengths
-    if lengths is not None and not free and (host_copy(lengths) != given.batch.T).any():
+    lengths = given.batch.lengths if free is None else free
+    if lengths is not None and (host_copy(lengths) != len(prediction.outputs)).any():
         found["lengths"] = host_copy(lengths)
     if given.recording and given.input_names:
-        first = given.batch.T if free else 1
+        first = 1 if free is None else given.batch.T
         found["row"] = np.arange(first, first + len(found["y"])) + given.ahead
     if given.recording and given.times is not None and len(given.times) > 1:
         found["time"] = times_of_rows(given.times, found["row"] - 1)

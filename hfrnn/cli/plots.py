@@ -11,6 +11,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from hfrnn.analysis.free_runs import free_lengths
 from hfrnn.analysis.prediction import Prediction, most_varied, scored_targets
 from hfrnn.analysis.probe import BracketProbe
 from hfrnn.analysis.sequences import Given, times_of_rows
@@ -63,7 +64,7 @@ def prediction_picture(
     axes = figure.subplots(rows, columns, squeeze=False, sharex="col", sharey=same)
     timed = given.recording and given.times is not None and len(given.times) > 1
     for column, b in enumerate(drawn):
-        shown, known_at, at = _places(given, begun, found, b, free is not None)
+        shown, known_at, at = _places(given, begun, found, b, free)
         dark, scored = (None, None) if free is not None else _shaded(net, given, b, len(at))
         for row, k in enumerate(chosen):
             place, predicted = axes[row, column], found.outputs[: len(at), b, k]
@@ -101,13 +102,13 @@ def _targets(net: Network, given: Given, n_out: int, free: Feedback | None) -> N
 
 
 def _places(
-    given: Given, begun: Given, found: Prediction, b: int, free: bool
+    given: Given, begun: Given, found: Prediction, b: int, free: Feedback | None
 ) -> tuple[slice, NDArray[Any], NDArray[Any]]:
     """Return the steps of the targets of sequence b that are drawn, their places and those of the predictions."""
-    T, length = len(found.outputs), _length(given, b)
+    length = _length(given, b)
     first = 1 if given.recording else 0  # rows of a recording are counted from 1
-    if free:
-        start = _length(begun, b)
+    if free is not None:
+        start, T = _length(begun, b), int(free_lengths(given.batch, free, begun.batch.T, len(found.outputs))[b])
         shown, at = slice(max(start - STEPS_BEFORE, 0), min(start + T, length)), np.arange(start, start + T) + first
         known_at = np.arange(length)[shown] + first
     else:

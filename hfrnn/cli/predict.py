@@ -130,16 +130,19 @@ def _predicted(
 ) -> tuple[list[str], dict[str, str | bytes]]:  # fmt: skip
     """Return lines for the screen, and the contents of the files by option; `run_on` are arguments of a free run."""
     from hfrnn.analysis import prediction_files as to_file
-    from hfrnn.analysis.free_runs import free_run
+    from hfrnn.analysis.free_runs import free_lengths, free_run
     from hfrnn.analysis.prediction import Prediction, predict
     from hfrnn.arrays.stored import npz_bytes
+    from hfrnn.engine.feedback import make_feedback
 
-    output, plot = paths
+    (output, plot), loop, lengths = paths, None, None
     if run_on is None:
         found = predict(net, theta, given.batch, states and str(output).lower().endswith(".npz"), given.scaling)
     else:
         found = Prediction(free_run(net, theta, given.batch, scaling=given.scaling, **run_on), None)
-    arrays = to_file.file_arrays(known, found, folder.config().time_first, run_on is not None)
+        loop = make_feedback(net, run_on["feedback"])
+        lengths = free_lengths(given.batch, loop, known.batch.T, len(found.outputs))
+    arrays = to_file.file_arrays(known, found, folder.config().time_first, lengths)
     contents: dict[str, str | bytes] = {}
     of = "of at most" if "lengths" in arrays else "of"
     lines = [f"{given.name}: {counted(known.batch.B, 'sequence')} {of} {counted(len(found.outputs), 'step')}"]
@@ -156,10 +159,8 @@ def _predicted(
         lines.append(f"{output}: {held}" if not table else f"{output}: {counted(len(arrays['y']), 'row')}")
     if plot is not None:
         from hfrnn.cli.plots import prediction_picture
-        from hfrnn.engine.feedback import make_feedback
 
         kind = plot.rpartition(".")[2].lower()
-        free = None if run_on is None else make_feedback(net, run_on["feedback"])
-        contents["plot"] = prediction_picture(net, given, known, found, kind, free, sequence)
+        contents["plot"] = prediction_picture(net, given, known, found, kind, loop, sequence)
         lines.append(plot)
     return lines, contents

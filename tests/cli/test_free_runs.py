@@ -45,6 +45,22 @@ def test_a_column_that_is_an_input_and_a_target_is_fed_back(runs: dict[str, Path
     np.testing.assert_allclose(few, found[:5], rtol=1e-7)
 
 
+def test_a_shorter_sequence_runs_up_to_one_step_after_its_own_data(tmp_path: Path) -> None:
+    x, lengths, data = np.random.default_rng(0).normal(size=(3, 12, 2)), np.array([12, 8, 5]), tmp_path / "data.npz"
+    np.savez(data, x=x, y=x[:, :, 1:], lengths=lengths)
+    options: dict[str, Any] = {"arch": "rnn", "hidden": 3, "updates": 1, "fractions": (1, 0, 0), "dtype": "float64"}
+    run = hfrnn.train(data=data, out=tmp_path / "run", **options).folder
+    flags = ["--free-run", "all", "--warm-up", 4, "--feedback", "2", "-o", tmp_path / "out.npz"]
+    assert "3 sequences of at most 9 steps on their own after 4 steps" in call("predict", run, data, *flags).stdout
+    found = np.load(tmp_path / "out.npz")
+    assert found["lengths"].tolist() == [9, 5, 2]
+    net, theta, _ = hfrnn.load(run)
+    for y, one, length, steps in zip(found["y"], x, lengths, found["lengths"], strict=True):
+        alone = hfrnn.free_run(net, theta, hfrnn.Batch(one[:length, None]), feedback=[1], warm_up=4)
+        np.testing.assert_allclose(y[:steps], alone[:, 0], rtol=1e-10)
+        assert not y[steps:].any()
+
+
 def test_scores_some_steps_ahead_and_to_the_end(runs: dict[str, Path]) -> None:
     run = runs["loop"]
     net, theta, known = given(run)
