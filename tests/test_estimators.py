@@ -80,6 +80,15 @@ def test_one_target_for_each_sequence_is_that_of_its_last_step(trials) -> None:
         model.predict(X[0])
 
 
+def test_a_sequence_of_as_many_steps_as_targets_is_validated_at_its_last_step() -> None:
+    rng = np.random.default_rng(0)
+    X, y = [rng.normal(size=(3, 2)) for _ in range(12)], rng.normal(size=(12, 3))
+    X[0] = np.concatenate([X[0], X[0]])
+    model = hfrnn.SequenceRegressor(**TINY).fit(X, y)
+    assert model.last_step_
+    assert model.predict(X).shape == (12, 3)
+
+
 def test_windows_leave_out_their_burn_in_but_not_the_beginning_of_a_sequence() -> None:
     model = hfrnn.SequenceRegressor(window=10, burn_in=3, validation_fraction=0.2)
     model.last_step_ = False

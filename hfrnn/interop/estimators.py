@@ -228,8 +228,12 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
 
         `later` says that the only sequence is the end of a recording.
         """
-        if self.last_step_:
+        if self.last_step_ and not y[0].ndim:
             return {"x": x, "y": np.stack(y)}
+        if self.last_step_:  # (sequences, n_out) might also be one target at each of n_out steps
+            ends = [np.arange(len(one)) == len(one) - 1 for one in x]
+            outputs = [np.where(end[:, None], targets, 0.0) for end, targets in zip(ends, y, strict=True)]
+            return {"x": x, "y": outputs, "mask": [end.astype(np.float32) for end in ends]}
         window, burn_in = self._cut()
         inputs, outputs, masks = [], [], []
         for one, targets in zip(x, y, strict=True):
