@@ -50,7 +50,9 @@ SCHEDULES = ("constant", "halve", "divide", "text8", "cosine")
 """Learning rate schedules."""
 INITIALIZERS = ("papers", "sutskever", "orthogonal")
 """Initialization methods of the weights."""
-ARRAY_FILES = (".npz", ".npy", ".mat", ".h5", ".hdf5")
+HDF5_FILES = (".h5", ".hdf5", ".nwb")
+"""Suffixes of HDF5 files; those of MATLAB may be HDF5 too."""
+ARRAY_FILES = (".npz", ".npy", ".mat", *HDF5_FILES)
 """Suffixes of files of arrays."""
 MIDI_FILES = (".mid", ".midi")
 """Suffixes of files with music."""

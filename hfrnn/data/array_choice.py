@@ -28,9 +28,10 @@ def suggested(holding: Holding) -> dict[str, str] | None:
     arrays = [held for held in found.values() if _last(held) in ("x", "y") or _last(held) not in NAMES]
     of_trials = {id(node) for held in arrays if held.trials for node in held.nodes}
     whole = [held for held in arrays if held.trials or id(held.nodes[0]) not in of_trials]
-    pair = _pair(whole, holding.matlab) or _pair(arrays, holding.matlab)
-    if pair is None:
+    pairs = [pair for each in (whole, arrays) if (pair := _pair(each, holding.matlab)) is not None]
+    if not pairs:
         return None
+    pair = max(pairs, key=lambda each: _size(each.inputs))  # alike groups may be signals of one recording, not trials
     window = {"window": _window(pair.inputs)} if pair.recording else {}
     return {"inputs": pair.inputs.name, "targets": pair.target.name, **window}
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hfrnn.checks import near_hint
+from hfrnn.choices import HDF5_FILES
 from hfrnn.data.array_files import NUMBERS, check_size, damage_reported, file_content, npz_headers, read_array_file
 from hfrnn.data.hdf5 import held_by_hdf5
 from hfrnn.data.held import Content, Held, Holding, Node, Values, in_words
@@ -279,7 +280,7 @@ def open_holding(path: str | os.PathLike[str]) -> Holding:
     source, suffix = str(path), Path(path).suffix.lower()
     content = file_content(path)
     with damage_reported(path):
-        if suffix in (".h5", ".hdf5") or (suffix == ".mat" and is_hdf5(content)):
+        if suffix in HDF5_FILES or (suffix == ".mat" and is_hdf5(content)):
             return held_by_hdf5(content, source)
         if suffix == ".mat":
             return held_by_mat(content, source)

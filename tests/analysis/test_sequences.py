@@ -171,7 +171,7 @@ def test_a_table_needs_no_columns_of_targets_and_a_run_keeps_its_scaling(runs, t
 
 @pytest.mark.parametrize(("name", "file", "message"), [
     ("drive", "real.npz", "give a file ending in .csv, .tsv, .dat"), ("real", "vdp.txt", "vdp.txt is a text"),
-    ("real", "drive.csv", "give a file ending in .npz, .npy, .mat, .h5 or .hdf5"),
+    ("real", "drive.csv", "give a file ending in .npz, .npy, .mat, .h5, .hdf5 or .nwb"),
     ("real", "nowhere.npz", "there is no file"),
     ("drive", "vdp.csv", "which is no column"), ("window", "real.npz", "one recording"),
 ])  # fmt: skip

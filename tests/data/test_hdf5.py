@@ -19,6 +19,7 @@ from support.matlab_files import hdf5, trials, v7, v73
 from support.refusals import call, refused, sentence_of
 
 from hfrnn.data import array_files
+from hfrnn.data.array_choice import suggested
 from hfrnn.data.hdf5 import held_by_hdf5
 from hfrnn.data.named_arrays import open_holding
 from hfrnn.data.windows import Windows
@@ -45,6 +46,16 @@ def test_datasets_are_chosen_by_their_paths(tmp_path, how):
         data = load(path, inputs, targets)
         assert np.array_equal(data.train.inputs, X.swapaxes(0, 1))
         assert np.array_equal(data.train.targets, Y.swapaxes(0, 1).astype("f4"))
+
+
+def test_signals_of_an_nwb_file_are_suggested_though_they_look_like_trials(tmp_path):
+    signals = {f"acquisition/{name}/data": each.reshape(-1, each.shape[-1]) for name, each in (("a", X), ("b", Y))}
+    path = written(tmp_path, hdf5({**signals, "trials/start": np.arange(4.0), "trials/stop": np.arange(4.0)}), "a.nwb")
+    found = suggested(open_holding(path))
+    assert found is not None
+    assert (found["inputs"], found["targets"]) == ("/acquisition/a/data", "/acquisition/b/data")
+    data = load(path, "/acquisition/a/data", "/acquisition/b/data", windows=Windows(48, burn_in=0))
+    assert np.array_equal(data.train.targets[:, 0], signals["acquisition/b/data"])
 
 
 def test_datasets_named_x_and_y_need_no_names(tmp_path):
