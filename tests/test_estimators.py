@@ -60,6 +60,13 @@ def test_lists_arrays_and_frames_of_the_same_numbers_give_the_same_predictions(t
     assert all(map(np.array_equal, pickle.loads(pickle.dumps(model)).predict(X), found))
 
 
+def test_targets_of_a_list_may_be_an_array_with_three_axes(trials) -> None:
+    X, y = ([each[1], each[3]] for each in trials)  # of one length
+    found = [hfrnn.SequenceRegressor(**TINY).fit(X, targets) for targets in (y, np.stack(y))]
+    assert all(map(np.array_equal, *(model.predict(X) for model in found)))
+    assert found[0].score(X, y) == found[1].score(X, np.stack(y))
+
+
 def test_one_target_for_each_sequence_is_that_of_its_last_step(trials) -> None:
     X, y = trials
     last = np.array([each[-1, 0] for each in y])

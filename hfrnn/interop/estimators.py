@@ -177,7 +177,8 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
             N, T = len(sequences.lengths), sequences.lengths[0]
             if sequences.form != "recording" and len(found) != N:
                 raise InputError(f"y has shape {found.shape}, and X holds {N} sequences: give targets of each")
-            if sequences.form == "array" and found.shape[:2] == (N, T) and (found.ndim == 3 or self._at_each_step(T)):
+            at_steps = sequences.form != "recording" and sequences.lengths == [T] * N and found.shape[:2] == (N, T)
+            if at_steps and (found.ndim == 3 or (sequences.form == "array" and self._at_each_step(T))):
                 found = found.reshape(N * T, *found.shape[2:])
             else:
                 last_step = sequences.form != "recording"
