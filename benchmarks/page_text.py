@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from hfrnn.option import either
+
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -31,8 +33,7 @@ def paragraph(text: str) -> str:
 
 def listed(words: Iterable[str]) -> str:
     """Return `a, b and c`."""
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
+    return either(words, "and")
 
 
 def ms(seconds: float) -> str:

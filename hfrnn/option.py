@@ -49,7 +49,7 @@ def absolute(value: Any) -> Any:
 
 
 def either(names: Iterable[str], word: str = "or") -> str:
-    """Return names in a sentence: `sgd, adam or online`."""
+    """Return names in a sentence, the last one after a word: `sgd, adam or online`."""
     *others, last = names
     return f"{', '.join(others)} {word} {last}" if others else last
 

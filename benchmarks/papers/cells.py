@@ -71,7 +71,7 @@ class Limit:
         return bool(epoch > self.amount or (epoch == self.amount and record["valid_loss"] is not None))
 
     def share(self, record: Mapping[str, Any]) -> float:
-        """How much of it is done at a line of a log, from 0 to 1."""
+        """The share of the limit that a line of a log has reached, from 0 to 1."""
         done = record[CLOCKS[self.clock]] / 60 if self.unit == "minutes" else record["epoch"]
         return min(float(done) / self.amount, 1.0)
 

@@ -65,7 +65,7 @@ class Watch(Callback):
         return self.limit.is_over(record) or now >= self.deadline
 
     def seconds_left(self, record: dict[str, Any]) -> float | None:
-        """To the limit, at the speed up to here; the schedule or patience may end it before. None at the beginning."""
+        """The time to the limit at the mean speed so far, None at the start; patience may end it before."""
         share = self.limit.share(record)
         return record["seconds"] * (1 - share) / share if share else None
 

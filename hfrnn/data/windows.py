@@ -31,7 +31,7 @@ from hfrnn.wording import counted, left_out_note
 WINDOW = 200
 """Least steps of a window that nobody gave."""
 BURN_INS = 4
-"""Steps of a window that nobody gave, in burn-ins, or in the memory of the data where none was given."""
+"""A window that nobody gave has so many burn-ins or, if no burn-in was given, so many times the memory of the data."""
 WHOLE = 2_500
 """Most steps of all recordings that are not cut, unless a window is given."""
 WINDOWS_OF_WHOLE = 2

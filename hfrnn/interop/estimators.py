@@ -174,14 +174,14 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
             found = np.concatenate([np.asarray(each) for each in y])
         else:
             found = np.asarray(y)
-            N, T = len(sequences.lengths), sequences.lengths[0]
-            if sequences.form != "recording" and len(found) != N:
+            N, T, several = len(sequences.lengths), sequences.lengths[0], sequences.form != "recording"
+            if several and len(found) != N:
                 raise InputError(f"y has shape {found.shape}, and X holds {N} sequences: give targets of each")
-            at_steps = sequences.form != "recording" and sequences.lengths == [T] * N and found.shape[:2] == (N, T)
+            at_steps = several and sequences.lengths == [T] * N and found.shape[:2] == (N, T)
             if at_steps and (found.ndim == 3 or (sequences.form == "array" and self._at_each_step(T))):
                 found = found.reshape(N * T, *found.shape[2:])
             else:
-                last_step = sequences.form != "recording"
+                last_step = several
         if found.ndim not in (1, 2):
             raise InputError(f"y has shape {found.shape}: give a target, or (n_out) targets, at each step or sequence")
         return self._checked(found), last_step

@@ -116,7 +116,7 @@ OF_PARTS = tuple(
 WINDOW = Option(
     "window", int, None, "Steps of a window; cuts one recording, a table or an array (steps, n), into sequences.",
     least=1, group="Data",
-    otherwise="for a table at least 200, and four times {burn_in} or the memory; all steps of a short one",
+    otherwise="for a table four times its memory, or {burn_in} if given, and at least 200; all steps of a short one",
 )  # fmt: skip
 STRIDE = Option(
     "stride", int, None, "Steps from the beginning of a training window to that of the next.", least=1, group="Data",
